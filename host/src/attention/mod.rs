@@ -13,6 +13,7 @@ mod operand;
 mod pick;
 mod plan;
 mod problem;
+mod row;
 mod run;
 mod sequences;
 mod split;

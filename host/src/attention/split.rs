@@ -10,6 +10,7 @@
 //! the parts of a tile take turns, block by block.
 
 use super::problem::AttentionProblem;
+use super::row::Cut;
 use super::work::TileShape;
 use gpu_kernels::attention::args::Matrix;
 use gpu_kernels::attention::decode::args::{END, Entry, ROWS};
@@ -192,39 +193,13 @@ fn in_step(tiles: &[Tile], together: usize, ctas: u32) -> Vec<Vec<Piece>> {
 
 /// All tiles in a row, cut into equal pieces.
 fn in_a_row(tiles: &[Tile], ctas: u32) -> Vec<Vec<Piece>> {
-    let time = |tile: &Tile| tile.blocks.len() as u64 + START;
-    let all: u64 = tiles.iter().map(time).sum();
+    let all: u64 = tiles.iter().map(|tile| tile.blocks.len() as u64 + START).sum();
     // A CTA has time for a part and some blocks of it.
     let ctas = (all / (2 * START)).clamp(1, ctas.into()) as u32;
-    // Each seam between two CTAs may split a tile, which then starts twice.
-    let all = all + u64::from(ctas - 1) * START;
-    let end_of = |cta: u32| (u128::from(all) * u128::from(cta + 1) / u128::from(ctas)) as u64;
-    let mut lists = vec![Vec::new(); ctas as usize];
-    let (mut cta, mut at) = (0, 0);
-    for (index, tile) in tiles.iter().enumerate() {
-        let mut blocks = tile.blocks.clone();
-        loop {
-            // The blocks that the CTA has time for. The last CTA takes what is left.
-            let room = end_of(cta).saturating_sub(at + START).min(u64::from(u32::MAX)) as u32;
-            let rest = blocks.len() as u32;
-            if rest <= room || cta + 1 == ctas {
-                lists[cta as usize].push(Piece { tile: index, blocks, step: 1 });
-                at += u64::from(rest) + START;
-                break;
-            }
-            if room > 0 {
-                let end = blocks.start + room;
-                lists[cta as usize].push(Piece { tile: index, blocks: blocks.start..end, step: 1 });
-                blocks.start = end;
-            }
-            at = end_of(cta);
-            cta += 1;
-        }
-        while cta + 1 < ctas && at >= end_of(cta) {
-            cta += 1;
-        }
-    }
-    lists
+    let cut = Cut { ctas, start: START, fewest: 1 };
+    let lists = cut.pieces(tiles.iter().map(|tile| &tile.blocks)).into_iter();
+    let piece = |(tile, blocks)| Piece { tile, blocks, step: 1 };
+    lists.map(|list| list.into_iter().map(piece).collect()).collect()
 }
 
 /// The entries of all lists, and the most parts of a tile.

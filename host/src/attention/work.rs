@@ -12,6 +12,7 @@
 //! Tiles of few heads are in flight at one time, so that their keys and values stay in the L2 cache.
 
 use super::problem::AttentionProblem;
+use super::row::Cut;
 use super::sequences::Sequences;
 use gpu_kernels::attention::args::{END, ENTRY_QUADS, Entry, Matrix, Part};
 use pipeline::grid::SplitPart;
@@ -20,12 +21,13 @@ use std::collections::BinaryHeap;
 use std::iter::once;
 use std::ops::Range;
 
-/// Bytes of K and V of the heads in flight: the first that balances the CTAs about as well as more would. The L2 cache of an
-/// H100 and an H200 has 50 MB, in two halves that keep copies of some lines, and Q and O pass through it too.
+/// Bytes of K and V of the heads in flight: the least that balances the CTAs about as well as more would. The L2 cache of an
+/// H100 and an H200 has 50 MB, in two halves that keep copies of some lines. Q and O pass through it too.
 const L2_BYTES: [u64; 3] = [8 << 20, 16 << 20, 32 << 20];
-/// How much longer the busiest CTA may take for that, times the keys of a sequence: memory has more time for long ones. (With 8
-/// MiB instead of 32, causal attention with head dim 128 took 0.88 of the time for 512 keys, 0.94 for 1024, and 0.99 for 4096, on
-/// an H100, driver 580.159.04, 2026-11-25.)
+/// How much longer the busiest CTA may take for that, times the keys of a sequence. For long sequences memory decides less.
+///
+/// With 8 MiB instead of 32, causal attention with head dim 128 took 0.88 of the time for 512 keys, 0.94 for 1024, and 0.99
+/// for 4096. (One H100, driver 580.159.04, 2026-11-25.)
 const BALANCE_KEYS: f64 = 20.5;
 /// Time of a tile beside its key blocks (Q's load, the last softmax, O's store), in key blocks.
 const START: u64 = 1;
@@ -85,18 +87,10 @@ impl Tile {
     fn len(&self) -> u32 {
         self.blocks.len() as u32
     }
-    fn time(&self) -> u64 {
-        u64::from(self.len()) + START
-    }
 }
 
-/// Some blocks of a tile.
-#[derive(Clone)]
-struct Piece {
-    /// The index of the tile in the order.
-    tile: usize,
-    blocks: Range<u32>,
-}
+/// Some blocks of a tile, which has an index in the order.
+type Piece = (usize, Range<u32>);
 
 impl AttentionProblem {
     /// The key blocks that the queries of a tile meet.
@@ -125,8 +119,10 @@ impl WorkList {
         let least = wholes.iter().map(|(deal, _)| deal.most()).min().unwrap_or(0) as f64;
         let [_, keys] = problem.sequences.longest();
         let limit = least * (1.0 + BALANCE_KEYS / f64::from(keys.max(1)));
-        let balanced = wholes.into_iter().find(|(deal, _)| deal.most() as f64 <= limit);
-        let (whole, order) = balanced.unwrap_or_else(|| whole(L2_BYTES[0]));
+        let balanced = |deal: &Deal| deal.most() as f64 <= limit;
+        let [few, more, most] = wholes;
+        let choose = |a, b: (Deal, Vec<Tile>)| if balanced(&b.0) { b } else { a };
+        let (whole, order) = [more, few].into_iter().fold(most, choose);
         // The tiles behind the last round in which all CTAs have one; or all, where there are few. Many parts of a tile take
         // long to add up, so fewer CTAs may be faster.
         let few = order.len() <= 2 * ctas as usize;
@@ -167,62 +163,29 @@ struct Deal {
 /// Cuts the last `tail` tiles into equal pieces for all CTAs, and deals the others out as a queue would.
 fn deal(order: &[Tile], tail: usize, ctas: u32) -> Deal {
     let (queue, row) = order.split_at(order.len() - tail);
-    let mut lists = in_a_row(row, queue.len(), ctas);
+    let cut = Cut { ctas, start: START, fewest: FEWEST };
+    let mut lists: Vec<Vec<Piece>> = cut.pieces(row.iter().map(|tile| &tile.blocks));
     let mut parts = vec![0u32; order.len()];
-    for piece in lists.iter().flatten() {
-        parts[piece.tile] += 1;
+    for (tile, _) in lists.iter_mut().flatten() {
+        *tile += queue.len();
+        parts[*tile] += 1;
     }
-    let time = |piece: &Piece| {
-        let count = u64::from(parts[piece.tile]);
+    let time = |(tile, blocks): &Piece| {
+        let count = u64::from(parts[*tile]);
         let split = if count > 1 { SPLIT + count } else { 0 };
-        piece.blocks.len() as u64 + START + split
+        blocks.len() as u64 + START + split
     };
     let mut busy: Vec<u64> = lists.iter().map(|list| list.iter().map(time).sum()).collect();
     let mut free: BinaryHeap<_> =
         busy.iter().zip(0usize..).map(|(&time, cta)| Reverse((time, cta))).collect();
     for (index, tile) in queue.iter().enumerate() {
         let Some(Reverse((time, cta))) = free.pop() else { break };
-        busy[cta] = time + tile.time();
-        lists[cta].push(Piece { tile: index, blocks: tile.blocks.clone() });
+        busy[cta] = time + u64::from(tile.len()) + START;
+        lists[cta].push((index, tile.blocks.clone()));
         parts[index] = 1;
         free.push(Reverse((busy[cta], cta)));
     }
     Deal { lists, parts, busy }
-}
-
-/// The tiles of a row, of which the first is number `first` of the order, cut into equal pieces.
-fn in_a_row(row: &[Tile], first: usize, ctas: u32) -> Vec<Vec<Piece>> {
-    let mut lists = vec![Vec::new(); ctas as usize];
-    let count = u64::from(ctas);
-    // Each seam between two CTAs may split a tile, which then starts twice.
-    let all = row.iter().map(Tile::time).sum::<u64>() + (count - 1) * START;
-    let end_of = |cta: usize| (all * (cta as u64 + 1)).div_ceil(count);
-    let (mut cta, mut at) = (0, 0);
-    for (tile, index) in row.iter().zip(first..) {
-        let mut blocks = tile.blocks.clone();
-        loop {
-            let last = cta + 1 == lists.len();
-            let room = end_of(cta).saturating_sub(at + START).min(u64::from(u32::MAX)) as u32;
-            let rest = blocks.len() as u32;
-            if last || rest <= room || rest < 2 * FEWEST && 2 * room >= rest {
-                lists[cta].push(Piece { tile: index, blocks });
-                at += u64::from(rest) + START;
-                break;
-            }
-            let room = room.min(rest - FEWEST.min(rest));
-            if room >= FEWEST {
-                let end = blocks.start + room;
-                lists[cta].push(Piece { tile: index, blocks: blocks.start..end });
-                blocks.start = end;
-            }
-            at = end_of(cta);
-            cta += 1;
-        }
-        while cta + 1 < lists.len() && at >= end_of(cta) {
-            cta += 1;
-        }
-    }
-    lists
 }
 
 impl Deal {
@@ -252,7 +215,7 @@ impl Deal {
         let mut done = vec![0; order.len()];
         let mut words = vec![END; ENTRY * entries * lists.len()];
         for (words, list) in words.chunks_exact_mut(ENTRY * entries).zip(&lists) {
-            for (words, Piece { tile, blocks }) in words.chunks_exact_mut(ENTRY).zip(list) {
+            for (words, (tile, blocks)) in words.chunks_exact_mut(ENTRY).zip(list) {
                 let Tile { index, head, batch, .. } = order[*tile];
                 let place = |head: u32| Matrix(head | batch << 16);
                 let (part, parts) = (done[*tile], parts[*tile]);
