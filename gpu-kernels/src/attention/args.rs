@@ -55,7 +55,7 @@ pub struct Entry {
     pub place: Matrix,
     /// The head of the keys and values, and the sequence.
     pub keys: Matrix,
-    /// The blocks of keys.
+    /// The blocks of keys: numbers of blocks of a kernel's `BN` keys, counted from the sequence's first key.
     pub blocks: Range<u32>,
     /// Which part of the tile these blocks are.
     pub part: Part,
@@ -71,12 +71,13 @@ impl Part {
     /// A tile that is not split.
     pub const WHOLE: Self = Self(1 << 8);
 
-    /// A part. Its numbers of parts are at most [`Part::MOST`], and slots have 16 bits.
+    /// Part `part.part` of `part.parts`, whose part 0 has slot `part.first` among those of one warp group for each part. The
+    /// number of parts is at most [`Part::MOST`], and the slot is below 2^16: the host splits no tile otherwise.
     pub const fn new(part: SplitPart) -> Self {
         Self(part.part | part.parts << 8 | part.first << 16)
     }
 
-    /// The part of warp group `group` of `groups`; `None` for a whole tile.
+    /// The part of warp group `group` of `groups`, which has a tile of 64 rows of its own; `None` for a whole tile.
     #[inline(always)]
     pub fn of_group(self, group: u32, groups: u32) -> Option<SplitPart> {
         let (part, parts, first) = (self.0 & 0xff, self.0 >> 8 & 0xff, self.0 >> 16);
