@@ -13,6 +13,7 @@
 mod recorded;
 
 use gpu_kernels::gemm::INSTANCES;
+use host::gemm::Calibration;
 use recorded::{Ratios, Recorded, read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -52,7 +53,7 @@ impl<'r> Times<'r> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let records = read()?;
+    let records = read(&Calibration::H200)?;
     let shapes: Vec<Times<'_>> = records.iter().filter_map(Times::of).collect();
     let mut rest: BTreeSet<&str> = shapes.iter().flat_map(|s| s.kernels.keys().copied()).collect();
     rest.retain(|name| !FIRST.contains(name));

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! cargo run --release -p warpipe-bench --example fit_predictions
+//! cargo run --release -p warpipe-bench --example fit_predictions -- --gpu h100
 //! cargo run --release -p warpipe-bench --example fit_predictions -- --e4m3
 //! ```
 //! Every third random shape is held out: the fit does not see it. The program prints how near the picked kernels come
-//! to the fastest ones, for both parts, before and after; then the constants for `host/src/gemm/calibration.rs`, and
-//! the rows for `host/src/gemm/kernel_times.rs`. Records of another GPU go into the same folder.
+//! to the fastest ones, for both parts, before and after, and which picks lose most. It writes the constants to
+//! `host/src/gemm/calibration/GPU.rs`. Records of another GPU go into the same folder.
 //!
 //! With `--e4m3` it fits what the predictions have of their own for 8-bit floats, to the records whose names begin with `e4m3`:
 //! the constants `e4m3_...` and the kernels' rows. All other constants stay as they are. Without it, these stay.
@@ -37,7 +38,7 @@ const STEP_WEIGHT: f64 = 0.05;
 /// Weight of the kernels' own times, as the mean square in microseconds.
 const FIXED_WEIGHT: f64 = 0.02;
 /// Weight of the constants' distances from where they were, as squares of ln(factor).
-const DRIFT_WEIGHT: f64 = 3e-4;
+const DRIFT_WEIGHT: f64 = 3e-5;
 /// Above this, power decides, and the order of neighbours is not repeatable.
 const HELD_BY_POWER_US: f64 = 200.0;
 /// Weight of a shape of the suites: their operands are aligned as those of most networks are, and few random ones are.
@@ -54,8 +55,34 @@ const CLOSE_WEIGHT: f64 = 3.0;
 const HOPELESS: f64 = 2.5;
 /// Most rounds through all constants.
 const ROUNDS: u32 = 60;
+/// Shapes that are printed because their picks lose most.
+const WORST: usize = 12;
 /// First and least step of a constant, as a fraction of it, or in microseconds for a kernel's own time.
 const STEPS: [f64; 2] = [0.1, 0.002];
+
+/// What is fitted: the constants of a GPU, those of one part of the operands.
+struct Asked {
+    gpu: &'static Calibration,
+    part: Part,
+}
+
+impl Asked {
+    /// What the arguments say.
+    fn new() -> Result<Self, Box<dyn Error>> {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (gpu, rest) = match arguments[..] {
+            ["--gpu", "h100", ref rest @ ..] => (&Calibration::H100, rest),
+            ["--gpu", "h200", ref rest @ ..] | [ref rest @ ..] => (&Calibration::H200, rest),
+        };
+        let part = match rest {
+            [] => Part::Whole,
+            ["--e4m3"] => Part::E4m3,
+            _ => return Err("usage: fit_predictions [--gpu h100|h200] [--e4m3]".into()),
+        };
+        Ok(Self { gpu, part })
+    }
+}
 
 /// The operands whose part of the constants is fitted.
 #[derive(Clone, Copy, PartialEq)]
@@ -67,19 +94,9 @@ enum Part {
 }
 
 impl Part {
-    /// The part that the arguments name.
-    fn asked() -> Result<Self, Box<dyn Error>> {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            [] => Ok(Self::Whole),
-            ["--e4m3"] => Ok(Self::E4m3),
-            _ => Err("usage: fit_predictions [--e4m3]".into()),
-        }
-    }
-
     /// The records with kernels of the tables.
-    fn products(self) -> Result<Vec<Product>, Box<dyn Error>> {
-        let records = if self == Self::Whole { read()? } else { read_e4m3()? };
+    fn products(self, gpu: &Calibration) -> Result<Vec<Product>, Box<dyn Error>> {
+        let records = if self == Self::Whole { read(gpu)? } else { read_e4m3(gpu)? };
         let products = records.iter().map(Product::new);
         let products: Vec<Product> = products.filter(|p| !p.runs.is_empty()).collect();
         if products.is_empty() {
@@ -107,32 +124,54 @@ impl Part {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let part = Part::asked()?;
-    let products = part.products()?;
-    let first = Calibration::H200;
-    report("before", &first, &products);
-    let mut best = fitted(part, &products, &first);
+    let Asked { gpu, part } = Asked::new()?;
+    let products = part.products(gpu)?;
+    report("before", gpu, &products);
+    let best = fitted(part, &products, gpu);
     report("after", &best, &products);
-    println!();
-    for (name, value) in part.constants(&mut best) {
-        println!("    {name} = {};", short(*value));
-    }
-    println!();
-    for times in part.kernels(&mut best) {
-        println!("    {}", times.row());
-    }
+    worst(&best, &products);
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/src/gemm/calibration");
+    let path = format!("{folder}/{}.rs", gpu.gpu.to_lowercase());
+    std::fs::write(&path, source(best)).map_err(|e| format!("{path}: {e}"))?;
+    println!("written to {path}");
     Ok(())
+}
+
+/// The Rust file of a calibration.
+fn source(mut c: Calibration) -> String {
+    let (gpu, memory_gbs) = (c.gpu, c.memory_gbs);
+    let mut text = format!(
+        "//! One NVIDIA {gpu}, written by `cargo run --release -p warpipe-bench --example fit_predictions`.\n\n\
+         use super::super::kernel_times::*;\n\
+         use super::Calibration;\n\n\
+         impl Calibration {{\n    \
+             /// One NVIDIA {gpu} (SXM).\n    \
+             pub const {gpu}: Self = Self {{\n        \
+                 gpu: \"{gpu}\",\n        \
+                 memory_gbs: {memory_gbs:?},\n"
+    );
+    for (name, value) in c.constants() {
+        text += &format!("        {name}: {},\n", short(*value));
+    }
+    for (name, rows) in [("kernels", &c.kernels[..]), ("e4m3_kernels", &c.e4m3_kernels[..])] {
+        text += &format!("        {name}: [\n");
+        for times in rows {
+            text += &format!("            {}\n", times.row());
+        }
+        text += "        ],\n";
+    }
+    text + "    };\n}\n"
 }
 
 /// The weight of a shape.
 fn weight(product: &Product) -> f64 {
-    let held = if product.best_us > HELD_BY_POWER_US { 0.4 } else { 1.0 };
     let close = product.cublaslt_us.is_some_and(|us| us < CLOSE * product.best_us);
-    let held = if close { CLOSE_WEIGHT * held } else { held };
+    let close = if close { CLOSE_WEIGHT } else { 1.0 };
     match product.file.as_str() {
         BENCHED => BENCHED_WEIGHT,
-        file if is_of_suites(file) => held * SUITE_WEIGHT,
-        _ => held,
+        file if is_of_suites(file) => close * SUITE_WEIGHT,
+        _ if product.best_us > HELD_BY_POWER_US => close * 0.4,
+        _ => close,
     }
 }
 
@@ -243,6 +282,32 @@ fn report(when: &str, calibration: &Calibration, products: &[Product]) {
              time of the fastest is predicted within {:.1} %",
             error * 100.0
         );
+    }
+}
+
+/// Prints the shapes whose picked pair loses most, with the measured and predicted times of that pair and of the fastest.
+fn worst(calibration: &Calibration, products: &[Product]) {
+    let lost = |p: &Product| {
+        let mut all: Vec<_> = p.predicted(calibration).enumerate().collect();
+        let fastest = all.iter().copied().min_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+        let (picked, fastest) = (all[0], fastest.unwrap_or(all[0]));
+        let pair = |(i, (predicted, us)): (usize, (f64, f64))| {
+            let (instance, schedule, _) = &p.runs[i];
+            format!(
+                "{} {schedule}: {us:.1} us, predicted {predicted:.1}",
+                instance.desc.meta.name()
+            )
+        };
+        (
+            fastest.1.1 / picked.1.1,
+            format!("{} {}: picked {}; fastest {}", p.file, p.shape, pair(picked), pair(fastest)),
+        )
+    };
+    let mut all: Vec<_> = products.iter().map(lost).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    for (ratio, text) in all.iter().take(WORST) {
+        println!("{ratio:.3} {text}");
     }
 }
 

@@ -5,7 +5,7 @@ use super::family::{FamilyArgs, refuse_with_layouts};
 use super::grouped::Groups;
 use super::layer::Epilogue;
 use super::{say, strided};
-use host::gemm::{Candidate, Gemm, GemmProblem, Order, candidates, pick};
+use host::gemm::{Candidate, Gemm, GemmProblem, HardwareInfo, Order, candidates, pick};
 use host::{Device, SimConfig, dtype_name, pair_name};
 use isa::kernel::Dtype;
 use serde::Serialize;
@@ -37,12 +37,22 @@ pub struct Args {
     /// Streaming multiprocessors of the GPU: 132 of an H100 (SXM) or H200, 114 of an H100 (PCIe)
     #[arg(long, value_name = "SMS", default_value_t = 132, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     sms: u32,
+    /// GPU whose measured times and rates the predictions use
+    #[arg(long, value_name = "GPU", default_value = "h200")]
+    gpu: Gpu,
     /// Show all candidates instead of the best 12
     #[arg(long)]
     all: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// The GPUs that were measured.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Gpu {
+    H100,
+    H200,
 }
 
 /// An instance in a schedule, and its predicted time.
@@ -137,6 +147,8 @@ struct Report {
     out: &'static str,
     with_c: bool,
     sms: u32,
+    /// The GPU whose times and rates the predictions use.
+    gpu: &'static str,
     /// Least memory traffic: A, B, D, and C if there is one.
     bytes: u64,
     note: Option<&'static str>,
@@ -146,16 +158,25 @@ struct Report {
 }
 
 impl Args {
+    /// What the predictions know of the GPU.
+    fn hardware(&self) -> HardwareInfo {
+        match self.gpu {
+            Gpu::H100 => HardwareInfo::h100(self.sms),
+            Gpu::H200 => HardwareInfo::h200(self.sms),
+        }
+    }
+
     /// A product of row-major matrices, with any epilogue.
     fn matrices(&self, device: &Device, m: u64) -> Result<Listed, Error> {
-        let Self { n, k, with_c, sms, .. } = *self;
+        let Self { n, k, with_c, .. } = *self;
+        let hardware = self.hardware();
         let problem = self.family.problem([m, n, k], with_c)?;
         problem.check()?;
         let gated = self.family.epilogue.as_ref().is_some_and(Epilogue::gated);
         let GemmProblem { ab, out, beta_c, .. } = problem;
         let rows = self.family.kernels(device, &problem)?.rows();
         // Fails with a list of the table's types if no instance has these.
-        let picked = pick(rows, &problem, beta_c, sms)?.index;
+        let picked = pick(rows, &problem, beta_c, hardware)?.index;
         // There are constants of 16-bit operands, and of e4m3 without C and with results that are not quantised.
         let (types, columns) = (self.family.types(), if gated { n / 2 } else { n });
         let fitted = match ab {
@@ -178,7 +199,7 @@ impl Args {
             m,
             bytes: bytes + of_c(problem.bytes('D')),
             note: (!fitted).then_some(FITTED),
-            candidates: candidates(rows, &problem, beta_c, sms)
+            candidates: candidates(rows, &problem, beta_c, hardware)
                 .map(|Candidate { index, prediction, .. }| Candidate {
                     index,
                     instance: &rows[index],
@@ -194,7 +215,7 @@ impl Args {
         refuse_with_layouts(&[("--with-c", self.with_c)])?;
         let (problem, broadcast_b) =
             self.family.strided_problem(&self.layouts, [m, self.n, self.k])?;
-        let gemm = Gemm::strided(device, &warpipe::GEMM_IMAGE)?;
+        let gemm = Gemm::strided(device, &warpipe::GEMM_IMAGE)?.with_hardware(self.hardware());
         let candidates = gemm.candidates(&problem)?;
         let picked = candidates.iter().min_by(|a, b| a.order(b)).map_or(0, |best| best.index);
         let b = problem.bytes('B') / if broadcast_b { problem.batch.max(1) } else { 1 };
@@ -222,7 +243,7 @@ impl Args {
         let (n, k) = (self.n, self.k);
         let groups = Groups::read(file, self.family.masked, [n, k])?;
         let problem = &groups.problem;
-        let gemm = Gemm::grouped(device, &warpipe::GEMM_IMAGE)?;
+        let gemm = Gemm::grouped(device, &warpipe::GEMM_IMAGE)?.with_hardware(self.hardware());
         let plan = gemm.plan(problem)?;
         let Some(kernel) = &plan.describe().kernel else {
             let (file, count) = (file.display(), problem.groups);
@@ -268,6 +289,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
         out,
         with_c,
         sms,
+        gpu: args.hardware().calibration.gpu,
         bytes,
         note,
         count: all.len(),
@@ -278,8 +300,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { product, sms, .. } = self;
-        writeln!(f, "{product} on {sms} SMs")?;
+        let Self { product, sms, gpu, .. } = self;
+        writeln!(f, "{product} on {sms} SMs, with the times and rates of an {gpu}")?;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         writeln!(f, "{:.1} MiB of operands and result", mib(self.bytes))?;
         if let Some(note) = self.note {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use warpipe::gpu_kernels::gemm::INSTANCES;
 use warpipe::host::Dtype;
-use warpipe::host::gemm::{GemmProblem, pick};
+use warpipe::host::gemm::{GemmProblem, HardwareInfo, pick};
 
 fn plan(options: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(&warpipe([&["plan"], options].concat()));
@@ -37,7 +37,8 @@ fn all_candidates_are_listed_best_first_and_the_best_is_the_picker_s() {
         assert_eq!(kinds.len(), rows.len(), "a schedule is listed twice");
         assert!(rows.iter().any(|row| row["streamed"] != 0), "no tile is split");
         let problem = GemmProblem { m, n, k, ab, out, beta_c: false };
-        let picked = pick(&INSTANCES, &problem, false, sms).expect("an instance").index;
+        let picked =
+            pick(&INSTANCES, &problem, false, HardwareInfo::h200(sms)).expect("an instance").index;
         assert_eq!(rows[0]["index"], picked);
         let number = |row: &Value, name: &str| row[name].as_f64().expect("a number");
         let times: Vec<f64> = rows.iter().map(|row| number(row, "predicted_us")).collect();
@@ -59,7 +60,9 @@ fn the_table_names_every_term() {
     let mut lines = text.lines();
     assert_eq!(
         lines.next(),
-        Some("D[16, 4096] f32 = A[16, 4096] B[4096, 4096]^T bf16 + C on 132 SMs")
+        Some(
+            "D[16, 4096] f32 = A[16, 4096] B[4096, 4096]^T bf16 + C on 132 SMs, with the times and rates of an H200"
+        )
     );
     // A, B, and C and D of f32.
     assert_eq!(lines.next(), Some("32.6 MiB of operands and result"));
@@ -71,6 +74,18 @@ fn the_table_names_every_term() {
     // The best 12 of many, under three lines of words and a heading.
     assert!(counts.starts_with("the best 12 of "), "{counts}");
     assert_eq!(text.lines().count(), 5 + 12);
+}
+
+/// An H100 reads memory more slowly than an H200, and the constants of each say so.
+#[test]
+fn each_gpu_has_times_of_its_own() {
+    let plan_on =
+        |gpu: &str| plan(&["--m", "16", "--n", "14336", "--k", "4096", "--gpu", gpu, "--json"]);
+    let [h100, h200] =
+        ["h100", "h200"].map(|gpu| -> Value { serde_json::from_str(&plan_on(gpu)).unwrap() });
+    assert_eq!((&h100["gpu"], &h200["gpu"]), (&"H100".into(), &"H200".into()));
+    let memory = |report: &Value| report["candidates"][0]["memory_us"].as_f64().expect("a number");
+    assert!(memory(&h100) > 1.2 * memory(&h200), "{} {}", memory(&h100), memory(&h200));
 }
 
 /// Every kernel of the table is listed, and the picked one is that of a plan.

@@ -7,14 +7,15 @@ use super::recorded::{
 use gpu_kernels::gemm::{
     BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, Instance, SCALED_INSTANCES,
 };
-use host::gemm::{Calibration, Candidate, candidates, pick};
+use host::gemm::{Calibration, Candidate, HardwareInfo, candidates, pick};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 /// Time of the fastest measured pair divided by that of the first measured one in the picker's order, and whether that
 /// is the picker's choice itself.
 fn picked(product: &Product) -> (f64, bool) {
-    let mut all: Vec<_> = candidates(&INSTANCES, &product.problem, false, 132).collect();
+    let mut all: Vec<_> =
+        candidates(&INSTANCES, &product.problem, false, HardwareInfo::h200(132)).collect();
     all.sort_by(Candidate::order);
     let measured = |candidate: &Candidate<'_>| {
         let name = candidate.instance.desc.meta.name();
@@ -34,17 +35,20 @@ fn picked(product: &Product) -> (f64, bool) {
 /// A pick passes over kernels whose bound says that they can't be the fastest. So it must find what a look at all of them finds.
 #[test]
 fn a_pick_is_the_best_of_all_candidates() {
-    for product in &read().unwrap().iter().map(Product::new).collect::<Vec<_>>() {
-        let all = candidates(&INSTANCES, &product.problem, false, 132);
+    for product in &read(&Calibration::H200).unwrap().iter().map(Product::new).collect::<Vec<_>>() {
+        let all = candidates(&INSTANCES, &product.problem, false, HardwareInfo::h200(132));
         let best = all.min_by(Candidate::order).expect("an instance").index;
-        let picked = pick(&INSTANCES, &product.problem, false, 132).expect("an instance").index;
+        let picked = pick(&INSTANCES, &product.problem, false, HardwareInfo::h200(132))
+            .expect("an instance")
+            .index;
         assert_eq!(picked, best, "{}", product.shape);
     }
 }
 
 #[test]
 fn what_is_picked_is_near_the_fastest() {
-    let products: Vec<Product> = read().unwrap().iter().map(Product::new).collect();
+    let products: Vec<Product> =
+        read(&Calibration::H200).unwrap().iter().map(Product::new).collect();
     assert!(products.len() > 400, "{} shapes", products.len());
     let mut ratios = Vec::new();
     let mut measured = 0;
@@ -58,7 +62,7 @@ fn what_is_picked_is_near_the_fastest() {
     }
     let start = Instant::now();
     for product in &products {
-        pick(&INSTANCES, &product.problem, false, 132).expect("an instance");
+        pick(&INSTANCES, &product.problem, false, HardwareInfo::h200(132)).expect("an instance");
     }
     println!("a pick takes {:.1?}", start.elapsed() / products.len() as u32);
     // The others were not worth timing when the records were made.
@@ -94,7 +98,8 @@ fn what_is_picked_is_near_the_fastest() {
 /// slow, a better pick would not help.
 #[test]
 fn few_picks_are_behind_cublaslt() {
-    let products: Vec<Product> = read().unwrap().iter().map(Product::new).collect();
+    let products: Vec<Product> =
+        read(&Calibration::H200).unwrap().iter().map(Product::new).collect();
     let mut all = Vec::new();
     let (mut table, mut pick, mut far) = (0, 0, 0);
     for product in products.iter().filter(|p| p.held_out) {
@@ -182,8 +187,10 @@ fn each_kernel_has_times_of_its_own() {
 /// Each record of e4m3 has kernels of the table that its header says.
 #[test]
 fn records_of_e4m3_have_kernels_of_their_tables() {
-    for recorded in read_e4m3().unwrap() {
-        let product = Product::new(&recorded);
-        assert!(!product.runs.is_empty(), "{} {}", product.file, product.shape);
+    for calibration in Calibration::ALL {
+        for recorded in read_e4m3(calibration).unwrap() {
+            let product = Product::new(&recorded);
+            assert!(!product.runs.is_empty(), "{} {}", product.file, product.shape);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The records in docs/data/records: times of many kernels and schedules for many shapes on one H200.
+//! The records in docs/data/records: times of many kernels and schedules for many shapes, on one H200 and on one H100.
 #![allow(dead_code, reason = "the examples include this file too, and each program uses a part")]
 
 use flate2::read::GzDecoder;
@@ -16,7 +16,7 @@ use warpipe_bench::ScaleOf;
 use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
-/// The checked-in files: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
+/// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
 /// before were slow, and the suites of the benchmark.
 const FILES: [&str; 11] = [
     "random46", "random50", "random51", "random57", "random58", "corner12", "tall13", "slow49",
@@ -33,8 +33,9 @@ pub const BENCHED: &str = "suites2";
 /// Random shapes of which the constants have seen nothing, with the kernels and the picks of 2026-11-24.
 pub const FRESH: &str = "random55";
 
-/// The names of the records of kernels for e4m3 begin with this. Those of suites have [`SUITES`] in their names.
+/// The names of the records of kernels for e4m3 begin with this, those of an H100 with [`H100_E4M3`]. Those of suites have [`SUITES`] in their names.
 pub const E4M3: &str = "e4m3";
+const H100_E4M3: &str = "h100-e4m3";
 
 /// A record, with its file.
 pub struct Recorded {
@@ -48,20 +49,27 @@ pub struct Recorded {
 /// What the picker picked for 200 fresh random shapes, timed by the benchmark after the fit. Each record has that pair alone.
 pub const PICKS: &str = "picks59";
 
-/// All records of many kernels.
-pub fn read() -> Result<Vec<Recorded>, Box<dyn Error>> {
-    let files: Result<Vec<_>, _> = FILES.into_iter().map(read_file).collect();
+/// Those of an H100: the suites, and random shapes.
+const H100_FILES: [&str; 3] = ["h100-suites", "h100-random71", "h100-random72"];
+
+/// All records of many kernels of a GPU.
+pub fn read(calibration: &Calibration) -> Result<Vec<Recorded>, Box<dyn Error>> {
+    let names = if calibration.gpu == "H100" { &H100_FILES[..] } else { &FILES[..] };
+    let files: Result<Vec<_>, _> = names.iter().map(|name| read_file(name)).collect();
     Ok(files?.into_iter().flatten().collect())
 }
 
-/// All records of kernels for e4m3: the files of the folder whose names begin with [`E4M3`], as `warpipe bench --record` writes
+/// All records of kernels for e4m3 of a GPU: the files of the folder whose names begin with [`E4M3`] or [`H100_E4M3`], as `warpipe bench --record` writes
 /// them (`.jsonl`) or packed (`.jsonl.gz`).
-pub fn read_e4m3() -> Result<Vec<Recorded>, Box<dyn Error>> {
+pub fn read_e4m3(calibration: &Calibration) -> Result<Vec<Recorded>, Box<dyn Error>> {
+    let prefix = if calibration.gpu == "H100" { H100_E4M3 } else { E4M3 };
     let mut names = Vec::new();
     for entry in folder().read_dir()? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         let name = name.strip_suffix(".gz").unwrap_or(&name);
-        names.extend(name.strip_suffix(".jsonl").filter(|n| n.starts_with(E4M3)).map(String::from));
+        names.extend(
+            name.strip_suffix(".jsonl").filter(|n| n.starts_with(prefix)).map(String::from),
+        );
     }
     names.sort();
     names.dedup();

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::family::refuse_with_layouts;
 use crate::instance::{Kernels, named};
 use crate::scaled::ScaleOf;
-use host::gemm::{Gemm, GemmProblem, Schedule};
+use host::gemm::{Gemm, GemmProblem, HardwareInfo, Schedule};
 use host::sim::{Stats, Trial};
 use host::{Device, SimConfig};
 use std::sync::{Arc, OnceLock};
@@ -160,7 +160,7 @@ pub fn case(
     let table = MatricesTable {
         kernels,
         problem,
-        sms,
+        hardware: HardwareInfo::of(&device),
         types: None,
         out: None,
         epilogue: None,

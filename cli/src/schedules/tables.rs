@@ -13,8 +13,8 @@ use crate::scaled::{self, ScaleOf};
 use crate::scaled_plan::Ways;
 use crate::strided::{self, Operands as StridedOperands, check_memory};
 use host::gemm::{
-    Gemm, GemmProblem, GroupedGemm, Layout, Major, Order, Schedule, StridedGemm, StridedProblem,
-    pick,
+    Gemm, GemmProblem, GroupedGemm, HardwareInfo, Layout, Major, Order, Schedule, StridedGemm,
+    StridedProblem, pick,
 };
 use host::{Device, SimConfig};
 use isa::kernel::Dtype;
@@ -82,7 +82,7 @@ pub fn table(
     Ok(Box::new(MatricesTable {
         kernels: family.kernels(device, &problem)?,
         problem,
-        sms: device.sms(),
+        hardware: HardwareInfo::of(device),
         types: family.dtype,
         out: family.out_dtype,
         epilogue: family.epilogue.clone(),
@@ -97,7 +97,7 @@ pub struct MatricesTable {
     pub kernels: Arc<dyn Kernels>,
     /// The types of the picker's product, and whether it has a C.
     pub problem: GemmProblem,
-    pub sms: u32,
+    pub hardware: HardwareInfo,
     /// The types that the options name.
     pub types: Option<OperandTypes>,
     pub out: Option<Dtype>,
@@ -123,7 +123,7 @@ impl Table for MatricesTable {
     fn pick(&self, [m, n, k]: [u64; 3]) -> Result<usize, Error> {
         let problem = GemmProblem { m, n, k, ..self.problem };
         problem.check()?;
-        Ok(pick(self.rows(), &problem, problem.beta_c, self.sms)?.index)
+        Ok(pick(self.rows(), &problem, problem.beta_c, self.hardware)?.index)
     }
 
     fn rounded(&self, [m, n, k]: [u64; 3]) -> [u64; 3] {

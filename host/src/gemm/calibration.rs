@@ -1,31 +1,31 @@
-//! Constants of the predictions: times and rates of one NVIDIA H200.
+//! Constants of the predictions: times and rates of one GPU.
 //!
-//! `cargo run -p warpipe-bench --example fit_predictions` fits [`Calibration`] to records of
-//! `warpipe bench --record` (docs/performance.md).
+//! `cargo run --release -p warpipe-bench --example fit_predictions` fits them to records of `warpipe bench --record`
+//! (docs/performance.md), and prints the files of the folder `calibration`.
 
-use super::kernel_times::{self, KernelTimes};
+mod h100;
+mod h200;
+
+use super::kernel_times::{E4M3_KERNELS, KERNELS, KernelTimes};
 
 /// Declares the constants as fields of [`Calibration`], so that a fit can go through them.
 macro_rules! calibration {
-    ($($(#[doc = $doc:literal])* $name:ident = $value:expr;)*) => {
+    ($($(#[doc = $doc:literal])* $name:ident;)*) => {
         /// Constants of a GPU that the predictions are made of. Times are in microseconds.
         #[derive(Clone, Copy, Debug, PartialEq)]
         pub struct Calibration {
+            /// The GPU that was measured, for example `H200`.
+            pub gpu: &'static str,
+            /// Peak rate of its memory in GB/s, from the data sheet. [`HardwareInfo`](super::HardwareInfo) knows GPUs by it.
+            pub memory_gbs: f64,
             $($(#[doc = $doc])* pub $name: f64,)*
             /// What single kernels for operands of 16 bits take more or less than the constants say.
-            pub kernels: [KernelTimes; kernel_times::H200.len()],
+            pub kernels: [KernelTimes; KERNELS],
             /// The same of those for 8-bit floats.
-            pub e4m3_kernels: [KernelTimes; kernel_times::H200_E4M3.len()],
+            pub e4m3_kernels: [KernelTimes; E4M3_KERNELS],
         }
 
         impl Calibration {
-            /// One NVIDIA H200.
-            pub const H200: Self = Self {
-                $($name: $value,)*
-                kernels: kernel_times::H200,
-                e4m3_kernels: kernel_times::H200_E4M3,
-            };
-
             /// The constants with their names, to change them.
             pub fn constants(&mut self) -> Vec<(&'static str, &mut f64)> {
                 vec![$((stringify!($name), &mut self.$name),)*]
@@ -36,123 +36,145 @@ macro_rules! calibration {
 
 calibration! {
     /// Launch, start and end of a kernel that does almost nothing.
-    launch_us = 1.08;
+    launch_us;
     /// Added to `launch_us` where a grid occupies both SMs of some pair (TPC): the dependent grid then finds no room
     /// beside it, and starts when this grid's CTAs exit.
-    crowded_us = 0.402;
+    crowded_us;
     /// Added to each k tile of two cooperative warp groups: barriers and issue.
-    k_tile_us = 0.0441;
+    k_tile_us;
     /// The same for one warp group: a slot waits for one arrival fewer.
-    k_tile_one_group_us = 0.0385;
+    k_tile_one_group_us;
     /// The same for three warp groups.
-    k_tile_three_groups_us = 0.0622;
+    k_tile_three_groups_us;
     /// The same for ping-pong: one warp group issues while the other one computes.
-    k_tile_pingpong_us = 0.00489;
+    k_tile_pingpong_us;
     /// Time of the tensor cores for each element of the tile, in a k tile of 64 columns. 2048
     /// multiplications per clock would give 0.017e-3 µs at 1.9 GHz.
-    mma_us_per_element = 1.35e-5;
+    mma_us_per_element;
     /// Bytes per microsecond from the L2 cache to all CTAs together. CTAs that load the same lines at about the same
     /// time share a request, so this is more than the cache delivers.
-    l2_bytes_per_us = 8.37e7;
+    l2_bytes_per_us;
     /// `l2_bytes_per_us` where the row pitch is not a multiple of 128 bytes: each row of a TMA box touches
     /// two lines.
-    l2_bytes_per_us_two_lines = 1.43e7;
+    l2_bytes_per_us_two_lines;
     /// `l2_bytes_per_us` where the row pitch is not a multiple of 32 bytes: each row of a TMA box touches
     /// five sectors of two lines.
-    l2_bytes_per_us_partial_sectors = 1.11e7;
+    l2_bytes_per_us_partial_sectors;
     /// Extra L2 traffic of the operand with more rows, as a fraction of its bytes: it misses more often.
-    larger_operand = 0.28;
+    larger_operand;
     /// Bytes per microsecond into one SM.
-    sm_bytes_per_us = 4.06e5;
+    sm_bytes_per_us;
     /// What a byte that a CTA requests costs beside a byte that comes into its SM, as a factor. With multicast a CTA
     /// requests only its part of the bytes that come in.
-    requested = 0.836;
+    requested;
     /// Factor of the time into an SM where more CTAs run than there are pairs of SMs (TPCs): both SMs of a pair
     /// then load.
-    shared_pair = 1.25;
+    shared_pair;
     /// Factor of the time into an SM where each row of a TMA box touches two lines.
-    two_lines_into_sm = 0.997;
+    two_lines_into_sm;
     /// The same where it touches five sectors.
-    partial_sectors_into_sm = 1.58;
+    partial_sectors_into_sm;
     /// Added to each k tile for each row of a cluster tile that lies outside of the tensors, in each of the clusters
     /// that run: TMA fills such rows with zeros more slowly than it loads rows, and the clusters hinder one another.
-    row_outside_us = 2.22e-5;
+    row_outside_us;
     /// Fixed time of an epilogue.
-    epilogue_us = 0.35;
+    epilogue_us;
     /// Time of an epilogue for each element of the tile: 0.9 µs for a tile of 128 x 256 in halves.
-    epilogue_us_per_element = 3.86e-5;
+    epilogue_us_per_element;
+    /// Factor of `epilogue_us_per_element` with ping-pong: one warp group writes a tile, where otherwise two do.
+    epilogue_pingpong;
     /// Added to `epilogue_us` where two epilogue tiles overlap, because they don't divide the tile: one waits until the other
     /// one is written.
-    epilogue_overlap_us = 0.116;
+    epilogue_overlap_us;
     /// Factor of `epilogue_us_per_element` with swap_ab, whose fragments are transposed.
-    epilogue_swapped = 1.07;
+    epilogue_swapped;
     /// Fraction of an epilogue by which its stores delay the loads of the other warp group's tile, with ping-pong, where these
     /// take all of the time of a k tile.
-    epilogue_contends = 0.502;
+    epilogue_contends;
     /// Least time of the stream-K fix-up: until a CTA has another one's partials.
-    fixup_us = 0.695;
+    fixup_us;
     /// Added to `fixup_us` for each round of loads: the partials of up to eight CTAs, if they are small.
-    fixup_round_us = 0.136;
+    fixup_round_us;
     /// Added to `fixup_us` for each element of the tile: partials are stored.
-    fixup_store_us_per_element = 6.27e-5;
+    fixup_store_us_per_element;
     /// The same for each CTA whose partials are added: partials are loaded.
-    fixup_load_us_per_element = 2.28e-5;
+    fixup_load_us_per_element;
     /// Added to `fixup_us` for each element of the tiles of all CTAs: the partials of all tiles pass through the L2
     /// cache at the same time.
-    fixup_traffic_us_per_element = 4.33e-7;
+    fixup_traffic_us_per_element;
     /// Fraction of the fix-up that is added to the memory time: memory is idle meanwhile.
-    fixup_of_memory = 1.0;
+    fixup_of_memory;
     /// `fixup_of_memory` where half of the clusters only give partials, one to each tile: they exit before the fix-up,
     /// and CTAs of the dependent grid that take their SMs prefetch meanwhile. Measured where rows of A and B are whole
     /// lines of the L2 cache, and used only there.
-    fixup_of_memory_left = 0.409;
+    fixup_of_memory_left;
     /// Bytes per microsecond from memory, in a long read.
-    memory_bytes_per_us = 4.91e6;
+    memory_bytes_per_us;
     /// Time until the first bytes arrive from memory.
-    memory_us = 0.0561;
+    memory_us;
     /// What a long read loses until memory delivers at its full rate.
-    memory_slow_us = 12.3;
+    memory_slow_us;
     /// Time of the bytes, at full rate, of a read that loses half of `memory_slow_us`.
-    memory_half_slow_us = 44.6;
+    memory_half_slow_us;
     /// Added to the memory time, times the fraction of the device that has no CTA, where no tile is split and rows of
     /// A and B are whole lines.
-    few_ctas_us = 0.958;
+    few_ctas_us;
     /// Fraction of the time of the bytes that is added to the time of the busiest cluster. The first tiles of
     /// all clusters come from memory, and nothing is multiplied meanwhile.
-    memory_not_hidden = 0.131;
+    memory_not_hidden;
     /// Extra bytes from memory, as a fraction, of an operand that several clusters load.
-    read_again = 0.232;
+    read_again;
     /// What memory delivers once more of what L2 can't hold, as a fraction, where clusters that split tiles are at other k
     /// tiles.
-    out_of_step = 0.309;
+    out_of_step;
+    /// Fraction of the time of these bytes by which the busiest cluster waits for them.
+    out_of_step_exposed;
+    /// The same where rows of A and B are whole lines: clusters in step share requests for a line, and others don't.
+    out_of_step_lines_exposed;
     /// Bytes of the operands that L2 holds for clusters that are at other k tiles. The rest is loaded again.
-    shared_l2_bytes = 1.10e7;
+    shared_l2_bytes;
     /// Extra time of the bytes of D, as a fraction: memory writes more slowly than it reads.
-    written = 0.0595;
+    written;
+    /// Added to `written`, divided by the CTAs of a cluster: what a cluster writes at the same time lies together in memory.
+    written_cluster;
+    /// Added to `written` with ping-pong, whose warp groups write different tiles at the same time.
+    written_pingpong;
     /// Added to `written` where rows of D begin inside a sector of 32 bytes.
-    written_partial_sectors = 0.278;
+    written_partial_sectors;
     /// Added to `written` where rows of D begin inside a line of 128 bytes, times the fraction of D that L2 can't hold: a line
     /// at the edge of a tile is written to memory in parts.
-    written_partial_lines_evicted = 1.17;
+    written_partial_lines_evicted;
+    /// Bytes of D that L2 holds until all of a line is written.
+    written_l2_bytes;
+    /// Operations per microsecond that the power limit allows, over milliseconds.
+    power_flops_per_us;
+    /// Bytes from L2 that cost a microsecond in a product longer than [`HELD_US`]. At 16384 cubed, twice the bytes are
+    /// 3 % of the time. In turn with cuBLASLt alone they were 7 %, in a record of many kernels nothing.
+    power_bytes_per_us;
     /// Fraction of the time at the power limit that a very short product saves: the limit holds for the mean of some time.
-    power_saved = 0.289;
+    power_saved;
     /// Time at the power limit of a product that saves half of `power_saved`.
-    power_half_saved_us = 26.5;
+    power_half_saved_us;
     /// Gain of a grid bound by memory when two CTAs fit on an SM and each SM computes several
     /// data-parallel tiles: its end overlaps with the start of the dependent grid.
-    two_fit_gain_us = 0.963;
+    two_fit_gain_us;
     /// Loss in every other case where two CTAs fit on an SM: CTAs of one grid crowd onto one SM.
-    two_fit_loss_us = 0.513;
+    two_fit_loss_us;
     /// Factor of the time of the tensor cores with 8-bit floats: with 1, a byte of them takes as long as a byte of 16-bit
     /// operands.
-    e4m3_mma = 1.1;
+    e4m3_mma;
     /// Another factor where sums are promoted: warps add those of each k tile to sums in f32.
-    e4m3_promoted = 1.12;
+    e4m3_promoted;
     /// `e4m3_promoted` where the main loop applies block scales too.
-    e4m3_block_scaled = 1.05;
+    e4m3_block_scaled;
     /// Factor of the time at the power limit with 8-bit floats: with 1, a multiplication takes half the energy of one of 16
     /// bits.
-    e4m3_power = 1.01;
+    e4m3_power;
+}
+
+impl Calibration {
+    /// All that were fitted.
+    pub const ALL: [&'static Self; 2] = [&Self::H100, &Self::H200];
 }
 
 /// Bytes of a line of the L2 cache.
@@ -172,13 +194,8 @@ pub(super) const L2_BYTES: u64 = 60 << 20;
 /// Shortest tile that is worth a throttle. CTAs do not drift apart in a shorter one, and the throttle's
 /// signal would arrive after its end.
 pub(super) const THROTTLED_TILE_US: f64 = 10.0;
-/// Operations per microsecond that the power limit allows, over milliseconds.
-pub(super) const POWER_FLOPS_PER_US: f64 = 720e6;
 /// Where power decides, a grid on fewer SMs than the device has is slower by (SMs / CTAs) to this power: the clock rises as the
 /// cube root of the power for each SM.
 pub(super) const POWER_OF_SMS: f64 = 2.0 / 3.0;
 /// A product that takes longer than this is held by the power limit from start to end.
 pub(super) const HELD_US: f64 = 3000.0;
-/// Bytes from L2 that cost a microsecond in a product longer than [`HELD_US`]. At 16384 cubed, twice the bytes are
-/// 3 % of the time. In turn with cuBLASLt alone they were 7 %, in a record of many kernels nothing.
-pub(super) const POWER_BYTES_PER_US: f64 = 2e8;

@@ -26,6 +26,7 @@ mod calibration;
 mod choice;
 mod fused;
 mod grouped;
+mod hardware;
 mod info;
 mod int8;
 mod kernel_times;
@@ -48,6 +49,7 @@ pub use fused::{FusedGemm, Fusion, GatedGemm};
 pub use grouped::{
     BoundGrouped, GroupedError, GroupedGemm, GroupedInfo, GroupedPlan, GroupedProblem, GroupedRows,
 };
+pub use hardware::HardwareInfo;
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use int8::Int8Gemm;
 pub use kernel_times::KernelTimes;
@@ -82,6 +84,7 @@ pub struct Gemm<E = Linear> {
     device: Device,
     module: Module,
     instances: &'static [Instance],
+    hardware: HardwareInfo,
     epilogue: PhantomData<fn() -> E>,
 }
 
@@ -118,7 +121,15 @@ impl<E: Epilogue> Gemm<E> {
         for instance in instances {
             module.check(instance.desc)?;
         }
-        Ok(Self { device: device.clone(), module, instances, epilogue: PhantomData })
+        let (device, hardware) = (device.clone(), HardwareInfo::of(device));
+        Ok(Self { device, module, instances, hardware, epilogue: PhantomData })
+    }
+
+    /// Predicts times for this GPU, for example with a calibration of your own, instead of the device's
+    /// ([`HardwareInfo::of`]).
+    #[must_use]
+    pub fn with_hardware(self, hardware: HardwareInfo) -> Self {
+        Self { hardware, ..self }
     }
 
     /// The module that holds the kernels.

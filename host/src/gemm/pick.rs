@@ -1,7 +1,7 @@
 //! Picks the instance, its schedule and its raster swizzle.
 
-use super::GemmProblem;
 use super::predict::best;
+use super::{GemmProblem, HardwareInfo};
 use crate::error::Error;
 use crate::tensor_error::{dtype_name, pair_name};
 use gpu_kernels::gemm::divmod::FastDivmod;
@@ -158,14 +158,19 @@ impl Schedule {
     }
 }
 
-/// Picks the instance for `problem` (with C if `c`) on a device of `sms` SMs: the one with the shortest
+/// Picks the instance for `problem` (with C if `c`) on a GPU: the one with the shortest
 /// predicted time in any schedule. Among equals it prefers the larger cluster (more multicast), then the
 /// ring with more stages.
 ///
 /// # Errors
 /// [`Error::NoInstance`] if no instance computes the problem. It lists what the table has.
-pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Result<Pick, Error> {
-    let best = best(table, problem, c, sms);
+pub fn pick(
+    table: &[Instance],
+    problem: &GemmProblem,
+    c: bool,
+    hardware: HardwareInfo,
+) -> Result<Pick, Error> {
+    let best = best(table, problem, c, hardware);
     let Some(best) = best else {
         return Err(Error::NoInstance {
             ab: dtype_name(problem.ab),
@@ -178,8 +183,10 @@ pub fn pick(table: &[Instance], problem: &GemmProblem, c: bool, sms: u32) -> Res
     };
     let (Instance { bm, bn, .. }, tiles) = (best.instance, best.prediction.tiles);
     let time = best.prediction.predicted_us;
+    let HardwareInfo { sms, calibration } = hardware;
+    let gpu = calibration.gpu;
     let why = format!(
-        "{tiles} tiles of {bm}x{bn} on {sms} SMs have the shortest predicted time on an H200, \
+        "{tiles} tiles of {bm}x{bn} on {sms} SMs have the shortest predicted time on an {gpu}, \
          {time:.1} us"
     );
     Ok(Pick { index: best.index, why })

@@ -1,6 +1,5 @@
 //! A plan holds everything about a product that does not depend on the addresses of its operands.
 
-use super::calibration::Calibration;
 use super::choice::Choice;
 use super::info::{KernelInfo, PlanInfo, StagingInfo};
 use super::layout::{Layout, Place};
@@ -73,7 +72,7 @@ impl<E: Epilogue> GemmPlan<E> {
             let (index, why) = if let Some((index, _)) = asked {
                 (gemm.checked(problem, index)?, "the caller asked for it".into())
             } else {
-                let p = pick(gemm.instances, problem, problem.beta_c, gemm.device.sms())?;
+                let p = pick(gemm.instances, problem, problem.beta_c, gemm.hardware)?;
                 (p.index, p.why)
             };
             let choice = gemm.choose(problem, index, schedule)?;
@@ -81,7 +80,7 @@ impl<E: Epilogue> GemmPlan<E> {
             choices.push(choice);
             // BLAS does not read C when beta is 0, so C may hold anything, NaN included.
             if problem.beta_c
-                && let Ok(p) = pick(gemm.instances, problem, false, gemm.device.sms())
+                && let Ok(p) = pick(gemm.instances, problem, false, gemm.hardware)
             {
                 choices.push(gemm.choose(problem, p.index, None)?);
             }
@@ -204,8 +203,7 @@ impl<E: Epilogue> Gemm<E> {
     ) -> Result<Vec<(f64, Schedule)>, Error> {
         let instance = &self.instances[self.checked(problem, index)?];
         let active = self.active(instance)?;
-        let held = (self.device.sms(), active);
-        let tiled = Tiled::new(instance, problem, held, &Calibration::H200);
+        let tiled = Tiled::new(instance, problem, self.hardware, active);
         Ok(tiled.schedules().map(|p| (p.predicted_us, p.schedule)).collect())
     }
 
@@ -242,14 +240,12 @@ impl<E: Epilogue> Gemm<E> {
                 problem.k.div_ceil(u64::from(instance.bk)),
                 fit,
             )?,
-            None => schedule(instance, problem, (self.device.sms(), fit)),
+            None => schedule(instance, problem, self.hardware, fit),
         };
         let Schedule { clusters, streamed } = schedule;
         let raster_swizzle = raster_swizzle(instance, &tiling, u64::from(clusters));
-        let prediction = Prediction::new(
-            &Tiled::new(instance, problem, (self.device.sms(), fit), &Calibration::H200),
-            schedule,
-        );
+        let prediction =
+            Prediction::new(&Tiled::new(instance, problem, self.hardware, fit), schedule);
         let (prefetch, throttled) =
             (prediction.prefetch(self.device.sms()), prediction.throttled());
         let (grid, predicted_us) = ([clusters * cluster, 1, 1], prediction.predicted_us);

@@ -114,6 +114,11 @@ impl Prediction {
             }
             _ => (c.fixup_of_memory, 0.0),
         };
+        let out_of_step_us = product.out_of_step_us(schedule);
+        let exposed = match product.rows {
+            Rows::WholeLines => c.out_of_step_lines_exposed,
+            _ => c.out_of_step_exposed,
+        };
         let cluster_tiles = tiling.clusters();
         let k_tile_us = product.k_tile_us(clusters, ctas);
         let idle = f64::from(product.sms) / ctas as f64;
@@ -128,7 +133,7 @@ impl Prediction {
             run: (streamed * k_tiles).div_ceil(clusters),
             finished: streamed.div_ceil(clusters),
             launch_us: c.launch_us + if crowded { c.crowded_us } else { 0.0 },
-            start_us: product.fixed_us + c.memory_not_hidden * bytes_us,
+            start_us: product.fixed_us + c.memory_not_hidden * bytes_us + exposed * out_of_step_us,
             k_tile_us,
             epilogue_us: product.epilogue_us,
             prefetched_us: product.prefetched_us(k_tile_us),
@@ -138,7 +143,7 @@ impl Prediction {
             memory_us: product.read_us
                 + few_us
                 + fixup_us * of_memory
-                + product.out_of_step_us(schedule),
+                + c.out_of_step * out_of_step_us,
             bytes_us,
             power_us: product.power_us * slower,
             ctas,

@@ -3,7 +3,8 @@
 use crate::common::{BIG, IMAGE, MID, SMALL, TABLE, instance, table};
 use gpu_kernels::gemm::{INSTANCES, Instance, TileSchedulerParams};
 use host::gemm::{
-    Candidate, Gemm, GemmPlan, GemmProblem, KernelInfo, Prediction, Schedule, candidates, pick,
+    Candidate, Gemm, GemmPlan, GemmProblem, HardwareInfo, KernelInfo, Prediction, Schedule,
+    candidates, pick,
 };
 use host::{Device, Dtype, Error, SimConfig};
 use isa::kernel::{Image, KernelArg, KernelDesc, KernelMeta};
@@ -24,7 +25,7 @@ fn line<T>(result: Result<T, Error>) -> String {
 }
 
 fn picked(m: u64, n: u64, k: u64) -> (&'static str, String) {
-    let pick = pick(&TABLE, &problem(m, n, k), false, 132).unwrap();
+    let pick = pick(&TABLE, &problem(m, n, k), false, HardwareInfo::h200(132)).unwrap();
     (TABLE[pick.index].desc.meta.name(), pick.why)
 }
 
@@ -45,9 +46,14 @@ fn the_tile_of_the_shortest_predicted_time_is_picked() {
 fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     for (m, n, k) in [(8192, 8192, 8192), (64, 512, 4096), (300, 520, 7200), (1, 1, 0)] {
         let p = problem(m, n, k);
-        let mut all: Vec<Candidate<'_>> = candidates(&TABLE, &p, false, 132).collect();
+        let mut all: Vec<Candidate<'_>> =
+            candidates(&TABLE, &p, false, HardwareInfo::h200(132)).collect();
         all.sort_by(Candidate::order);
-        assert_eq!(all[0].index, pick(&TABLE, &p, false, 132).unwrap().index, "{p:?}");
+        assert_eq!(
+            all[0].index,
+            pick(&TABLE, &p, false, HardwareInfo::h200(132)).unwrap().index,
+            "{p:?}"
+        );
         assert!(all.iter().all(|c| c.instance.out == Dtype::Bf16 && !c.instance.has_c));
     }
     // 300 x 520 in clusters of 256 x 256: 2 x 3 of them, of which 3 x 3 tiles have elements. There is
@@ -55,7 +61,7 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     let p = problem(300, 520, 7200);
     let of = |clusters, streamed| {
         let schedule = Schedule { clusters, streamed };
-        let mut all = candidates(&TABLE, &p, false, 8);
+        let mut all = candidates(&TABLE, &p, false, HardwareInfo::h200(8));
         all.find(|c| c.index == 1 && c.prediction.schedule == schedule).expect("worth trying")
     };
     let whole = of(3, 0);
@@ -92,7 +98,9 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
 fn long_products_are_throttled_and_those_bound_by_memory_prefetch() {
     let picked = |m, n, k| {
         let p = problem(m, n, k);
-        let best = candidates(&INSTANCES, &p, false, 132).min_by(Candidate::order).unwrap();
+        let best = candidates(&INSTANCES, &p, false, HardwareInfo::h200(132))
+            .min_by(Candidate::order)
+            .unwrap();
         (best.prediction.throttled(), best.prediction.prefetch(132), best.instance.two_fit())
     };
     // Operands of 1 GiB, tiles of 256 k tiles.
@@ -110,7 +118,7 @@ fn long_products_are_throttled_and_those_bound_by_memory_prefetch() {
 #[test]
 fn a_cluster_that_has_no_room_is_no_candidate() {
     let p = problem(1024, 1024, 1024);
-    let on = |sms| candidates(&INSTANCES, &p, false, sms).map(|c| c.instance);
+    let on = |sms| candidates(&INSTANCES, &p, false, HardwareInfo::h200(sms)).map(|c| c.instance);
     let ctas = |i: &Instance| i.cluster_m * i.cluster_n;
     assert!(on(1).count() > 0 && on(1).all(|i| ctas(i) == 1));
     assert!(on(2).any(|i| ctas(i) == 2) && on(2).all(|i| ctas(i) <= 2));

@@ -18,7 +18,7 @@ pub use plan::GroupedPlan;
 pub use problem::{GroupedProblem, GroupedRows};
 pub use run::BoundGrouped;
 
-use super::Gemm;
+use super::{Gemm, HardwareInfo};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
@@ -35,6 +35,7 @@ pub struct GroupedGemm {
     device: Device,
     module: Module,
     instances: &'static [Instance],
+    hardware: HardwareInfo,
 }
 
 impl Gemm {
@@ -80,11 +81,18 @@ impl Gemm {
         for instance in GROUPED_INSTANCES {
             module.check(instance.desc)?;
         }
-        Ok(GroupedGemm { device: device.clone(), module, instances: GROUPED_INSTANCES })
+        let hardware = HardwareInfo::of(device);
+        Ok(GroupedGemm { device: device.clone(), module, instances: GROUPED_INSTANCES, hardware })
     }
 }
 
 impl GroupedGemm {
+    /// Predicts times for this GPU instead of the device ([`Gemm::with_hardware`]).
+    #[must_use]
+    pub fn with_hardware(self, hardware: HardwareInfo) -> Self {
+        Self { hardware, ..self }
+    }
+
     /// The instance table.
     pub fn instances(&self) -> &'static [Instance] {
         self.instances

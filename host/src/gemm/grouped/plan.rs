@@ -7,7 +7,6 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::gemm::Candidate;
-use crate::gemm::calibration::Calibration;
 use crate::gemm::pick::Schedule;
 use crate::gemm::predict::{Prediction, Tiled, longest};
 use crate::launch::{Module, Prepared};
@@ -127,9 +126,9 @@ impl GroupedGemm {
         let elements = |index: usize| self.instances[index].bm * self.instances[index].bn;
         let (index, us) =
             close.min_by_key(|&(index, _)| elements(index)).ok_or(GroupedError::NoKernel)?;
-        let mean = problem.mean_rows();
+        let (mean, gpu) = (problem.mean_rows(), self.hardware.calibration.gpu);
         let why = format!(
-            "the smallest tile within 2 % of the shortest predicted time on an H200 for groups of {mean} rows, {us:.1} us"
+            "the smallest tile within 2 % of the shortest predicted time on an {gpu} for groups of {mean} rows, {us:.1} us"
         );
         Ok((index, us, why))
     }
@@ -152,7 +151,8 @@ impl GroupedGemm {
     /// The prediction is for one product with the rows of all groups, each rounded up to whole tiles. Each group reads its
     /// own B from memory.
     fn prediction(&self, problem: &GroupedProblem, index: usize) -> Result<Prediction, Error> {
-        let (instance, c) = (&self.instances[index], &Calibration::H200);
+        let (instance, hardware) = (&self.instances[index], self.hardware);
+        let c = hardware.calibration;
         let [rows, columns] = cluster_tile(instance);
         let (groups, mean) = (problem.groups, problem.mean_rows().max(1));
         let mut padded = problem.matrix('A');
@@ -161,8 +161,8 @@ impl GroupedGemm {
         let active = self.active(instance)?;
         let tiles = padded.m / rows * padded.n.div_ceil(columns);
         let schedule = Schedule { clusters: tiles.min(active) as u32, streamed: 0 };
-        let held = (self.device.sms(), active);
-        let prediction = Prediction::new(&Tiled::new(instance, &padded, held, c), schedule);
+        let tiled = Tiled::new(instance, &padded, hardware, active);
+        let prediction = Prediction::new(&tiled, schedule);
         let touched = groups * mean;
         let bytes = 2 * (touched * (problem.k + problem.n) + groups * problem.n * problem.k);
         let bytes_us = bytes as f64 / c.memory_bytes_per_us;

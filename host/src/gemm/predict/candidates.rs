@@ -2,9 +2,8 @@
 
 use super::memory::fetched_bytes;
 use super::{Prediction, Tiled};
-use crate::gemm::GemmProblem;
-use crate::gemm::calibration::Calibration;
 use crate::gemm::pick::{Schedule, fits};
+use crate::gemm::{Calibration, GemmProblem, HardwareInfo};
 use gpu_kernels::gemm::Instance;
 use std::cmp::Ordering;
 
@@ -23,12 +22,17 @@ pub fn predict(
     calibration: &Calibration,
 ) -> Prediction {
     let active = resident(sms, instance.cluster_m * instance.cluster_n);
-    Prediction::new(&Tiled::new(instance, problem, (sms, active), calibration), schedule)
+    Prediction::new(&Tiled::with(instance, problem, (sms, active), calibration), schedule)
 }
 
 /// The schedule with the shortest predicted time; among equals the one with the fewest split tiles.
-pub(crate) fn schedule(instance: &Instance, problem: &GemmProblem, held: (u32, u64)) -> Schedule {
-    Tiled::new(instance, problem, held, &Calibration::H200)
+pub(crate) fn schedule(
+    instance: &Instance,
+    problem: &GemmProblem,
+    hardware: HardwareInfo,
+    active: u64,
+) -> Schedule {
+    Tiled::new(instance, problem, hardware, active)
         .schedules()
         .min_by(Prediction::order)
         .expect("the data-parallel schedule is always among them")
@@ -63,30 +67,29 @@ impl Candidate<'_> {
     }
 }
 
-/// The instances of a table that compute `problem` (with C if `c`) on `sms` SMs, in the table's order.
+/// The instances of a table that compute `problem` (with C if `c`) on a GPU, in the table's order.
 fn tiled<'t>(
     table: &'t [Instance],
     problem: &'t GemmProblem,
     c: bool,
-    sms: u32,
+    hardware: HardwareInfo,
 ) -> impl Iterator<Item = (usize, Tiled<'t>)> {
     // An instance whose cluster does not fit on the device is not a candidate.
-    let room = move |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
+    let room = move |i: &Instance| resident(hardware.sms, i.cluster_m * i.cluster_n);
     let fitting = table.iter().enumerate();
     let fitting = fitting.filter(move |(_, i)| fits(i, problem, c) && room(i) > 0);
-    fitting
-        .map(move |(index, i)| (index, Tiled::new(i, problem, (sms, room(i)), &Calibration::H200)))
+    fitting.map(move |(index, i)| (index, Tiled::new(i, problem, hardware, room(i))))
 }
 
-/// The instances of a table that compute `problem` (with C if `c`) on `sms` SMs, in the table's order,
+/// The instances of a table that compute `problem` (with C if `c`) on a GPU, in the table's order,
 /// each with every schedule that is worth trying.
 pub fn candidates<'t>(
     table: &'t [Instance],
     problem: &'t GemmProblem,
     c: bool,
-    sms: u32,
+    hardware: HardwareInfo,
 ) -> impl Iterator<Item = Candidate<'t>> {
-    tiled(table, problem, c, sms).flat_map(|(index, tiled)| {
+    tiled(table, problem, c, hardware).flat_map(|(index, tiled)| {
         let all: Vec<Prediction> = tiled.schedules().collect();
         let instance = tiled.instance;
         all.into_iter().map(move |prediction| Candidate { index, instance, prediction })
@@ -98,10 +101,10 @@ pub(crate) fn best<'t>(
     table: &'t [Instance],
     problem: &'t GemmProblem,
     c: bool,
-    sms: u32,
+    hardware: HardwareInfo,
 ) -> Option<Candidate<'t>> {
     let mut all = Vec::with_capacity(table.len());
-    all.extend(tiled(table, problem, c, sms));
+    all.extend(tiled(table, problem, c, hardware));
     // The kernels that may be fastest come first, so that soon none of the others can be. Their places are sorted: a product
     // tiled by a kernel has hundreds of bytes.
     let least = all.iter().enumerate().map(|(place, (_, tiled))| (tiled.least_us(), place));

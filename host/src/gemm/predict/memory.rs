@@ -2,7 +2,7 @@
 
 use crate::gemm::GemmProblem;
 use crate::gemm::calibration::*;
-use gpu_kernels::gemm::Instance;
+use gpu_kernels::gemm::{Instance, KernelSchedule};
 
 /// How the rows of the TMA boxes of A and B, 128 bytes each, lie in the L2 cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,25 +29,28 @@ impl Rows {
 /// clusters load each row of A, and of B; an operand that each cluster has for itself is read once.
 pub(super) fn bytes_from_memory(
     shared_by: [u64; 2],
-    gated: bool,
+    instance: &Instance,
     problem: &GemmProblem,
     c: &Calibration,
 ) -> f64 {
     let again = |operand, others: u64| {
         problem.bytes(operand) as f64 * if others > 1 { 1.0 + c.read_again } else { 1.0 }
     };
-    let halves = if gated { 2 } else { 1 };
+    let i = instance;
+    let halves = if i.gated { 2 } else { 1 };
     let row = problem.n / halves * problem.out.size() as u64;
     let partial = if row.is_multiple_of(SECTOR_BYTES) { 0.0 } else { c.written_partial_sectors };
     // A line that two tiles write goes to memory twice, if L2 has not kept it until then.
     let d = problem.bytes('D') as f64 / halves as f64;
-    let evicted = (1.0 - L2_BYTES as f64 / d).max(0.0);
+    let evicted = (1.0 - c.written_l2_bytes / d).max(0.0);
     let partial = if row.is_multiple_of(LINE_BYTES) {
         partial
     } else {
         partial + evicted * c.written_partial_lines_evicted
     };
-    again('A', shared_by[0]) + again('B', shared_by[1]) + d * (1.0 + c.written + partial)
+    let apart = c.written_cluster / f64::from(i.cluster_m * i.cluster_n)
+        + if i.kernel_schedule == KernelSchedule::Pingpong { c.written_pingpong } else { 0.0 };
+    again('A', shared_by[0]) + again('B', shared_by[1]) + d * (1.0 + c.written + partial + apart)
 }
 
 /// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster
@@ -60,7 +63,7 @@ pub(super) fn fetched_bytes(instance: &Instance, k_tiles: u64) -> u64 {
 
 /// Time that the power limit imposes on `flops` operations and `fetched` bytes.
 pub(super) fn power_us(flops: f64, fetched: f64, c: &Calibration) -> f64 {
-    let us = flops / POWER_FLOPS_PER_US;
+    let us = flops / c.power_flops_per_us;
     let us = us * (1.0 - c.power_saved * c.power_half_saved_us / (us + c.power_half_saved_us));
-    if us < HELD_US { us } else { us + fetched / POWER_BYTES_PER_US }
+    if us < HELD_US { us } else { us + fetched / c.power_bytes_per_us }
 }

@@ -2,9 +2,9 @@
 
 use super::memory::{Rows, bytes_from_memory, fetched_bytes, power_us};
 use super::{Prediction, longest, pingpong};
-use crate::gemm::GemmProblem;
 use crate::gemm::calibration::*;
 use crate::gemm::pick::{Schedule, Tiling};
+use crate::gemm::{GemmProblem, HardwareInfo};
 use gpu_kernels::gemm::output::swapped_columns;
 use gpu_kernels::gemm::{Instance, KernelSchedule};
 
@@ -47,7 +47,18 @@ pub(crate) struct Tiled<'t> {
 }
 
 impl<'t> Tiled<'t> {
+    /// On a GPU that holds `active` clusters.
     pub fn new(
+        instance: &'t Instance,
+        problem: &GemmProblem,
+        HardwareInfo { sms, calibration }: HardwareInfo,
+        active: u64,
+    ) -> Self {
+        Self::with(instance, problem, (sms, active), calibration)
+    }
+
+    /// The same with any calibration.
+    pub fn with(
         instance: &'t Instance,
         problem: &GemmProblem,
         (sms, active): (u32, u64),
@@ -96,13 +107,13 @@ impl<'t> Tiled<'t> {
         };
         let overlap_us = if epilogue_tile == 0 { 0.0 } else { c.epilogue_overlap_us };
         // One warp group writes 64 rows in the time in which two write 128.
-        let stored = if pingpong(i) { 2.0 * stored } else { stored };
+        let stored = if pingpong(i) { c.epilogue_pingpong * stored } else { stored };
         let (step, fixed_us) = c.of_kernel(i);
         let (mma, power) = c.of_operands(i);
         // The clusters of a row of cluster tiles share rows of the instance's A, and those of a column rows of its B.
         let Tiling { clusters_m, clusters_n, swap_ab, .. } = tiling;
         let shared_by = if swap_ab { [clusters_m, clusters_n] } else { [clusters_n, clusters_m] };
-        let bytes_us = bytes_from_memory(shared_by, i.gated, problem, c) / c.memory_bytes_per_us;
+        let bytes_us = bytes_from_memory(shared_by, i, problem, c) / c.memory_bytes_per_us;
         let slow_us = c.memory_slow_us * bytes_us / (bytes_us + c.memory_half_slow_us);
         Self {
             instance,
@@ -153,7 +164,7 @@ impl<'t> Tiled<'t> {
         let loaded = fetched_bytes(self.instance, u64::from(streamed) * self.k_tiles) as f64;
         let beyond = (1.0 - self.c.shared_l2_bytes / self.operand_bytes).max(0.0);
         let again = (loaded - self.operand_bytes).max(0.0) * beyond;
-        self.c.out_of_step * again / self.c.memory_bytes_per_us
+        again / self.c.memory_bytes_per_us
     }
 
     /// Time that loads save behind an epilogue: k tiles of a full ring wait for the tensor cores alone.

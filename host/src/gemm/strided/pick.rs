@@ -4,7 +4,6 @@ use super::error::StridedError;
 use super::problem::{Layout, StridedProblem};
 use crate::error::Error;
 use crate::gemm::Gemm;
-use crate::gemm::calibration::Calibration;
 use crate::gemm::predict::{Candidate, Tiled};
 use crate::tensor_error::dtype_name;
 use gpu_kernels::gemm::Instance;
@@ -31,8 +30,7 @@ pub(super) fn candidates(
             continue;
         }
         let stacked = problem.stacked(instance);
-        let held = (gemm.device.sms(), active);
-        let tiled = Tiled::new(instance, &stacked, held, &Calibration::H200);
+        let tiled = Tiled::new(instance, &stacked, gemm.hardware, active);
         all.extend(tiled.schedules().map(|prediction| Candidate { index, instance, prediction }));
     }
     if all.is_empty() {
@@ -47,8 +45,9 @@ pub(super) fn pick(gemm: &Gemm, problem: &StridedProblem) -> Result<(usize, Stri
     let Candidate { index, instance, prediction } =
         best.ok_or_else(|| none(gemm.instances(), problem))?;
     let (Instance { bm, bn, .. }, time) = (instance, prediction.predicted_us);
+    let gpu = gemm.hardware.calibration.gpu;
     let why = format!(
-        "of the kernels for the layout {}, tiles of {bm}x{bn} have the shortest predicted time on an H200, {time:.1} us",
+        "of the kernels for the layout {}, tiles of {bm}x{bn} have the shortest predicted time on an {gpu}, {time:.1} us",
         problem.layout
     );
     Ok((index, why))

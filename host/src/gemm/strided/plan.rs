@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::gemm::choice::Choice;
 use crate::gemm::pick::{Schedule, Tiling, kind_in_words};
-use crate::gemm::{Candidate, Gemm, KernelInfo};
+use crate::gemm::{Candidate, Gemm, HardwareInfo, KernelInfo};
 use crate::launch::Module;
 use crate::turns::Turns;
 use gpu_kernels::gemm::divmod::FastDivmod;
@@ -32,6 +32,12 @@ impl Gemm {
 }
 
 impl StridedGemm {
+    /// Predicts times for this GPU instead of the device ([`Gemm::with_hardware`]).
+    #[must_use]
+    pub fn with_hardware(self, hardware: HardwareInfo) -> Self {
+        Self { gemm: self.gemm.with_hardware(hardware) }
+    }
+
     /// The module that holds the kernels.
     pub fn module(&self) -> &Module {
         self.gemm.module()
