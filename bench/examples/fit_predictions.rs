@@ -28,6 +28,7 @@ use host::gemm::{Calibration, KernelTimes};
 use rayon::prelude::*;
 use recorded::{BENCHED, E4M3, Product, Ratios, SUITES, is_of_suites, read, read_e4m3};
 use std::error::Error;
+use std::fmt::Write as _;
 
 /// Predictions within about this fraction of the shortest one count as candidates for the pick.
 const NEAR: f64 = 0.02;
@@ -71,9 +72,9 @@ impl Asked {
     fn new() -> Result<Self, Box<dyn Error>> {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let (gpu, rest) = match arguments[..] {
-            ["--gpu", "h100", ref rest @ ..] => (&Calibration::H100, rest),
-            ["--gpu", "h200", ref rest @ ..] | [ref rest @ ..] => (&Calibration::H200, rest),
+        let (gpu, rest) = match &arguments[..] {
+            ["--gpu", "h100", rest @ ..] => (&Calibration::H100, rest),
+            ["--gpu", "h200", rest @ ..] | rest => (&Calibration::H200, rest),
         };
         let part = match rest {
             [] => Part::Whole,
@@ -151,12 +152,12 @@ fn source(mut c: Calibration) -> String {
                  memory_gbs: {memory_gbs:?},\n"
     );
     for (name, value) in c.constants() {
-        text += &format!("        {name}: {},\n", short(*value));
+        let _ = writeln!(text, "        {name}: {},", short(*value));
     }
     for (name, rows) in [("kernels", &c.kernels[..]), ("e4m3_kernels", &c.e4m3_kernels[..])] {
-        text += &format!("        {name}: [\n");
+        let _ = writeln!(text, "        {name}: [");
         for times in rows {
-            text += &format!("            {}\n", times.row());
+            let _ = writeln!(text, "            {}", times.row());
         }
         text += "        ],\n";
     }

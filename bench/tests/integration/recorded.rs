@@ -50,7 +50,8 @@ pub struct Recorded {
 pub const PICKS: &str = "picks59";
 
 /// Those of an H100: the suites, and random shapes.
-const H100_FILES: [&str; 3] = ["h100-suites", "h100-random71", "h100-random72"];
+const H100_FILES: [&str; 5] =
+    ["h100-suites", "h100-suites2", "h100-random71", "h100-random72", "h100-random75"];
 
 /// All records of many kernels of a GPU.
 pub fn read(calibration: &Calibration) -> Result<Vec<Recorded>, Box<dyn Error>> {
