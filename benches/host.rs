@@ -9,7 +9,7 @@ use std::hint::black_box;
 use warpipe::GEMM_IMAGE;
 use warpipe::gpu_kernels::gemm::TileSchedulerParams;
 use warpipe::gpu_kernels::gemm::scheduler::{StreamK, TileScheduler};
-use warpipe::host::gemm::{Candidate, Gemm, GemmProblem, candidates, pick};
+use warpipe::host::gemm::{Candidate, Gemm, GemmProblem, HardwareInfo, candidates, pick};
 use warpipe::host::reference::Product;
 use warpipe::host::{Device, Dtype, SimConfig, TensorBox, TensorSpec, data};
 
@@ -25,12 +25,16 @@ fn plans(c: &mut Criterion) {
     for (m, n, k) in [(16, 4096, 4096), (8192, 8192, 8192)] {
         let problem = problem(m, n, k);
         group.bench_function(format!("pick {m}x{n}x{k}"), |b| {
-            b.iter(|| pick(gemm.instances(), &problem, false, 132).expect("an instance"));
+            b.iter(|| {
+                pick(gemm.instances(), &problem, false, HardwareInfo::h200(132))
+                    .expect("an instance")
+            });
         });
         group.bench_function(format!("all candidates {m}x{n}x{k}"), |b| {
             b.iter(|| {
                 let mut all: Vec<Candidate<'_>> =
-                    candidates(gemm.instances(), &problem, false, 132).collect();
+                    candidates(gemm.instances(), &problem, false, HardwareInfo::h200(132))
+                        .collect();
                 all.sort_by(Candidate::order);
                 all.len()
             });

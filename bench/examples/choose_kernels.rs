@@ -14,7 +14,7 @@ mod recorded;
 
 use gpu_kernels::gemm::INSTANCES;
 use host::gemm::Calibration;
-use recorded::{Ratios, Recorded, read};
+use recorded::{Ratios, Recorded, is_of_suites, read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
@@ -37,7 +37,7 @@ struct Times<'r> {
 impl<'r> Times<'r> {
     /// Returns `None` for the suites, and for a shape that cuBLASLt refused.
     fn of(recorded: &'r Recorded) -> Option<Self> {
-        let rival_us = recorded.record.fastest_us.filter(|_| recorded.file != "suites")?;
+        let rival_us = recorded.record.fastest_us.filter(|_| !is_of_suites(&recorded.file))?;
         let mut kernels = BTreeMap::new();
         for (name, _, _, us, _) in &recorded.record.runs {
             let least = kernels.entry(name.as_str()).or_insert(f64::INFINITY);

@@ -27,7 +27,7 @@ const FILES: [&str; 11] = [
 pub const SUITES: &str = "suites";
 
 /// The same shapes, timed by the benchmark in turn with cuBLASLt alone, so that power and heat are those of one kernel. A
-/// record has the pairs that were picked on four days, the older ones' times in the scale of cuBLASLt's on the last one.
+/// record has the pairs that were picked on several days, the older ones' times in the scale of cuBLASLt's on the last one.
 pub const BENCHED: &str = "suites2";
 
 /// Random shapes of which the constants have seen nothing, with the kernels and the picks of 2026-11-24.

@@ -148,7 +148,7 @@ calibration! {
     written_l2_bytes;
     /// Operations per microsecond that the power limit allows, over milliseconds.
     power_flops_per_us;
-    /// Bytes from L2 that cost a microsecond in a product longer than [`HELD_US`]. At 16384 cubed, twice the bytes are
+    /// Bytes from L2 that cost a microsecond in a product longer than 3 ms. At 16384 cubed, twice the bytes are
     /// 3 % of the time. In turn with cuBLASLt alone they were 7 %, in a record of many kernels nothing.
     power_bytes_per_us;
     /// Fraction of the time at the power limit that a very short product saves: the limit holds for the mean of some time.
