@@ -42,6 +42,8 @@ const FIXED_WEIGHT: f64 = 0.02;
 const DRIFT_WEIGHT: f64 = 3e-5;
 /// Above this, power decides, and the order of neighbours is not repeatable.
 const HELD_BY_POWER_US: f64 = 200.0;
+/// Weight of a random shape that takes longer.
+const HELD_WEIGHT: f64 = 0.4;
 /// Weight of a shape of the suites: their operands are aligned as those of most networks are, and few random ones are.
 const SUITE_WEIGHT: f64 = 4.0;
 /// Weight of a shape of the suites whose few pairs the benchmark has timed. There each kernel runs alone, as it does for users:
@@ -142,14 +144,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn source(mut c: Calibration) -> String {
     let (gpu, memory_gbs) = (c.gpu, c.memory_gbs);
     let mut text = format!(
-        "//! One NVIDIA {gpu}, written by `cargo run --release -p warpipe-bench --example fit_predictions`.\n\n\
+        "//! One NVIDIA {gpu}, written by the example `fit_predictions` of warpipe-bench (`--gpu {}`).\n\n\
          use super::super::kernel_times::*;\n\
          use super::Calibration;\n\n\
          impl Calibration {{\n    \
              /// One NVIDIA {gpu} (SXM).\n    \
              pub const {gpu}: Self = Self {{\n        \
                  gpu: \"{gpu}\",\n        \
-                 memory_gbs: {memory_gbs:?},\n"
+                 memory_gbs: {memory_gbs:?},\n",
+        gpu.to_lowercase()
     );
     for (name, value) in c.constants() {
         let _ = writeln!(text, "        {name}: {},", short(*value));
@@ -171,7 +174,7 @@ fn weight(product: &Product) -> f64 {
     match product.file.as_str() {
         BENCHED => BENCHED_WEIGHT,
         file if is_of_suites(file) => close * SUITE_WEIGHT,
-        _ if product.best_us > HELD_BY_POWER_US => close * 0.4,
+        _ if product.best_us > HELD_BY_POWER_US => close * HELD_WEIGHT,
         _ => close,
     }
 }

@@ -537,7 +537,7 @@ pub enum Error {
     View(#[from] ViewError),
     /// A plan that shares memory between its runs is captured while another run has not ended.
     #[error(
-        "the plan last ran on stream {last:#x}, and that run has not ended; a capture of stream {stream:#x} can't wait for it: call GemmPlan::synchronize first, or capture a plan of its own"
+        "the plan last ran on stream {last:#x}, and that run has not ended; a capture of stream {stream:#x} can't wait for it: call the plan's synchronize first, or capture a plan of its own"
     )]
     PlanBusy {
         /// The stream of the last run.

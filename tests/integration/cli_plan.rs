@@ -76,16 +76,29 @@ fn the_table_names_every_term() {
     assert_eq!(text.lines().count(), 5 + 12);
 }
 
-/// An H100 reads memory more slowly than an H200, and the constants of each say so.
+/// An H100 reads memory more slowly than an H200, and the constants of each say so, for the kernels of all families.
 #[test]
 fn each_gpu_has_times_of_its_own() {
-    let plan_on =
-        |gpu: &str| plan(&["--m", "16", "--n", "14336", "--k", "4096", "--gpu", gpu, "--json"]);
-    let [h100, h200] =
-        ["h100", "h200"].map(|gpu| -> Value { serde_json::from_str(&plan_on(gpu)).unwrap() });
-    assert_eq!((&h100["gpu"], &h200["gpu"]), (&"H100".into(), &"H200".into()));
-    let memory = |report: &Value| report["candidates"][0]["memory_us"].as_f64().expect("a number");
-    assert!(memory(&h100) > 1.2 * memory(&h200), "{} {}", memory(&h100), memory(&h200));
+    let folder = Folder::new();
+    let groups = folder.arg("groups.txt");
+    std::fs::write(&groups, "16\n16\n").unwrap();
+    for rows in [
+        &["--m", "16"][..],
+        &["--m", "16", "--layout", "tt"],
+        &["--m", "16", "--dtype", "e4m3"],
+        &["--groups", &groups],
+    ] {
+        let plan_on = |gpu: &str| -> Value {
+            let options = ["--n", "14336", "--k", "4096", "--gpu", gpu, "--json"];
+            serde_json::from_str(&plan(&[rows, &options].concat())).unwrap()
+        };
+        let [h100, h200] = ["h100", "h200"].map(plan_on);
+        assert_eq!((&h100["gpu"], &h200["gpu"]), (&"H100".into(), &"H200".into()));
+        let memory =
+            |report: &Value| report["candidates"][0]["memory_us"].as_f64().expect("a number");
+        let (h100, h200) = (memory(&h100), memory(&h200));
+        assert!(h100 > 1.2 * h200, "{rows:?}: {h100} {h200}");
+    }
 }
 
 /// Every kernel of the table is listed, and the picked one is that of a plan.

@@ -210,6 +210,14 @@ pub enum AttentionError {
         /// Most tiles.
         most: u64,
     },
+    /// A run with a score of its own, by a kernel that has no place for one.
+    #[error(
+        "decode kernel {kernel} takes no score; plan with a table of your own (Attention::with_instances), or call run"
+    )]
+    Score {
+        /// Name of the kernel.
+        kernel: String,
+    },
     /// No kernel of the table computes the problem.
     #[error(
         "no attention kernel for {dtype}, head dim {dim}{packed}{softcap}; the table of {count} has: {have}"

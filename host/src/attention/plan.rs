@@ -204,6 +204,18 @@ impl AttentionPlan {
         }
     }
 
+    /// Waits until the runs that share this plan's memory have ended, and releases the stream of the last one
+    /// ([`GemmPlan::synchronize`](crate::gemm::GemmPlan::synchronize)). It does not wait for runs that were captured.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if a run failed.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        match &self.lists {
+            Lists::Tiles(tiles) => tiles.turns.synchronize(),
+            Lists::Split(split) => split.turns.synchronize(),
+        }
+    }
+
     /// Description of the plan: kernel, grid and work.
     pub fn describe(&self) -> &AttentionInfo {
         &self.info

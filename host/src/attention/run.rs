@@ -194,8 +194,13 @@ impl BoundAttention<'_> {
     /// ([`Attention::with_instances`](super::Attention::with_instances)), which take it after [`AttentionArgs`].
     ///
     /// # Errors
-    /// The errors of [`BoundAttention::run`]; [`Error::LaunchParam`] for a kernel that takes another score.
+    /// The errors of [`BoundAttention::run`]; [`Error::LaunchParam`] for a kernel that takes another score;
+    /// [`AttentionError::Score`] for a decode kernel, which takes none.
     pub fn run_with<S: ByValue + KernelArg>(&self, score: S, stream: &Stream) -> Result<(), Error> {
+        if self.plan.split().is_some() {
+            let kernel = self.plan.describe().kernel.clone();
+            return Err(AttentionError::Score { kernel }.into());
+        }
         self.queue(Some(Param::value(score)), stream)
     }
 

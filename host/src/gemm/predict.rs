@@ -53,7 +53,8 @@ pub struct Prediction {
     /// Launch, start and end of the kernel.
     pub launch_us: f64,
     /// Until the first tiles have come from memory, with the kernel's own part of it
-    /// ([`KernelTimes`](super::KernelTimes)); so it may be below 0.
+    /// ([`KernelTimes`](super::KernelTimes)), so it may be below 0; and what the clusters wait for bytes that memory
+    /// delivers once more, because split tiles put them out of step.
     pub start_us: f64,
     /// One k tile.
     pub k_tile_us: f64,

@@ -2,6 +2,7 @@
 //! cache and in the pages that nobody uses.
 
 use crate::model_attention::{AROUND, IMAGE, device};
+use gpu_kernels::attention::SoftCap;
 use gpu_kernels::attention::decode::DECODE_INSTANCES;
 use host::attention::{
     Attention, AttentionPlan, AttentionProblem, Heads, Mask, Operand, Sequences, Strides,
@@ -186,6 +187,24 @@ fn many_keys_come_in_larger_blocks_that_pages_hold() {
     }
 }
 
+/// A decode kernel has no place for a score of one's own, so a run with one is refused and not computed without it.
+#[test]
+fn a_decode_kernel_takes_no_score() {
+    let device = device(2);
+    let attention = Attention::new(&device, &IMAGE).unwrap();
+    let sequences = Sequences::Cache { q: 1, keys: vec![3], capacity: 8 };
+    let problem = AttentionProblem { lse: false, ..problem([2, 1, 64], sequences) };
+    let plan = attention.plan(&problem).unwrap();
+    let Operands { buffers: [q, k, v], .. } = Operands::new(&device, &problem);
+    let mut o = device.alloc(problem.span(Operand::O).unwrap() as usize * 2).unwrap();
+    let bound = plan.bind(&q, &k, &v, &mut o, None).unwrap();
+    let error = bound.run_with(SoftCap { cap: 2.0 }, &device.stream()).unwrap_err().to_string();
+    let kernel = &plan.describe().kernel;
+    assert!(error.starts_with(&format!("decode kernel {kernel} takes no score")), "{error}");
+    assert_eq!(error.lines().count(), 1);
+    bound.run(&device.stream()).unwrap();
+}
+
 #[test]
 fn rows_of_heads_and_queries() {
     // Heads that share keys: one, a power of two, others, and more than a tile has.
@@ -281,6 +300,8 @@ fn bad_lengths_pages_and_strides() {
     let message = |keys: &[u32]| plan.set_keys(keys, &stream).unwrap_err().to_string();
     assert!(message(&[1]).contains("1 lengths for 2 sequences"));
     assert!(message(&[1, 10]).contains("sequence 1 has 10 keys"));
+    plan.set_keys(&[2, 5], &stream).unwrap();
+    plan.synchronize().unwrap();
     let equal = Sequences::Equal { batch: 1, q: 300, kv: 300 };
     let tiles = attention.plan(&problem([2, 1, 64], equal)).unwrap();
     let message = tiles.set_keys(&[300], &stream).unwrap_err().to_string();

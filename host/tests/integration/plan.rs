@@ -93,6 +93,16 @@ fn predictions_are_the_sum_of_their_terms_and_the_first_is_picked() {
     assert!(split.prediction.predicted_us < whole.prediction.predicted_us);
 }
 
+#[test]
+fn a_plan_says_whose_times_it_uses() {
+    let why = |gemm: Gemm| {
+        let plan = gemm.plan(&problem(300, 520, 7200)).unwrap();
+        plan.describe().kernel.as_ref().expect("a kernel").why.clone()
+    };
+    assert!(why(gemm()).contains("on an H200"));
+    assert!(why(gemm().with_hardware(HardwareInfo::h100(8))).contains("on an H100"));
+}
+
 /// Decisions besides the schedule: which launches prefetch, and which grids are throttled.
 #[test]
 fn long_products_are_throttled_and_those_bound_by_memory_prefetch() {

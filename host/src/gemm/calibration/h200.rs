@@ -1,4 +1,4 @@
-//! One NVIDIA H200, written by `cargo run --release -p warpipe-bench --example fit_predictions`.
+//! One NVIDIA H200, written by the example `fit_predictions` of warpipe-bench (`--gpu h200`).
 
 use super::super::kernel_times::*;
 use super::Calibration;
