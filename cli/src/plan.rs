@@ -316,7 +316,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "predicted = launch + the longest of {{start + whole tiles + run + epilogues + fix-up, memory, power}}"
+            "predicted = launch + the longest of {{start + whole tiles + run + epilogues + fix-up, memory, power}} + drift"
         )?;
         writeln!(
             f,

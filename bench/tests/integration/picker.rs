@@ -76,11 +76,16 @@ fn what_is_picked_is_near_the_fastest() {
     let products: Vec<Product> =
         read(&Calibration::H200).unwrap().iter().map(Product::new).collect();
     assert!(products.len() > 400, "{} shapes", products.len());
+    let timed: BTreeSet<&str> =
+        products.iter().flat_map(|p| p.runs.iter().map(|run| run.0.desc.meta.name())).collect();
     let mut ratios = Vec::new();
-    let mut measured = 0;
+    let (mut measured, mut new) = (0, 0);
     for product in &products {
         let (ratio, first) = picked(product, HardwareInfo::h200(132));
+        let choice = pick(&INSTANCES, &product.problem, false, HardwareInfo::h200(132));
+        let choice = &INSTANCES[choice.expect("an instance").index];
         measured += usize::from(first);
+        new += usize::from(!timed.contains(choice.desc.meta.name()));
         if ratio < 0.88 {
             println!("{} {}: {ratio:.3}", product.file, product.shape);
         }
@@ -91,9 +96,10 @@ fn what_is_picked_is_near_the_fastest() {
         pick(&INSTANCES, &product.problem, false, HardwareInfo::h200(132)).expect("an instance");
     }
     println!("a pick takes {:.1?}", start.elapsed() / products.len() as u32);
-    // The others were not worth timing when the records were made.
-    println!("{measured} of {} choices were measured", products.len());
-    assert!(measured * 100 >= products.len() * MEASURED);
+    // Kernels that joined the table later are in no record of this GPU. The other choices were not worth timing then.
+    println!("{measured} of {} choices were measured, {new} are of new kernels", products.len());
+    assert!(measured * 100 >= (products.len() - new) * MEASURED);
+    assert!(new * 100 <= products.len() * NEW, "{new}");
 
     let of = |name: &str, chosen: &dyn Fn(&Product) -> bool| {
         let chosen = ratios.iter().filter(|(_, p)| chosen(p)).map(|&(ratio, p)| (ratio, p.shape));
@@ -154,8 +160,11 @@ fn few_picks_are_behind_cublaslt() {
 /// for short, so the mean is below 1.
 #[test]
 fn times_of_fresh_picks_are_as_predicted() {
-    let products: Vec<Product> = read_file(PICKS).unwrap().iter().map(Product::new).collect();
+    let mut products: Vec<Product> = read_file(PICKS).unwrap().iter().map(Product::new).collect();
     assert_eq!(products.len(), 200);
+    // Some of the picked kernels have left the table, and some schedules are not tried any more.
+    products.retain(|p| !p.runs.is_empty());
+    assert!(products.len() > 190, "{} shapes", products.len());
     let of = |p: &Product| {
         let (predicted, us) = p.predicted(&Calibration::H200).next().expect("one pair");
         (predicted / us, p.shape)
@@ -178,8 +187,10 @@ const FIRST_MEAN: f64 = 1.165;
 const FIRST_BY_PICK: f64 = 6.0;
 const FIRST_FAR: f64 = 2.5;
 
-/// Least percentage of shapes whose first choice was measured.
+/// Least percentage of shapes whose first choice was measured, among those whose choice is a kernel of the records; and the
+/// highest percentage of those where it is another kernel.
 const MEASURED: usize = 90;
+const NEW: usize = 15;
 
 /// A kernel's own constants name it by its tile, cluster, kind and sums. Each names one kernel of the table for operands of
 /// bf16, or of e4m3, and none is missing.

@@ -6,7 +6,8 @@ use gpu_kernels::gemm::{
     BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, Instance, SCALED_INSTANCES,
 };
 use host::Dtype;
-use host::gemm::{Calibration, GemmProblem, Schedule, predict};
+use host::gemm::{Calibration, GemmProblem, HardwareInfo, Schedule, candidates, predict};
+use std::collections::HashSet;
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -49,9 +50,17 @@ pub struct Recorded {
 /// What the picker picked for 200 fresh random shapes, timed by the benchmark after the fit. Each record has that pair alone.
 pub const PICKS: &str = "picks59";
 
-/// Those of an H100: the suites, and random shapes.
-const H100_FILES: [&str; 5] =
-    ["h100-suites", "h100-suites2", "h100-random71", "h100-random72", "h100-random75"];
+/// Those of an H100: the suites, random shapes, and some on which the kernels of 2026-11-25 were slow.
+const H100_FILES: [&str; 8] = [
+    "h100-suites",
+    "h100-suites3",
+    "h100-random71",
+    "h100-random72",
+    "h100-random75",
+    "h100-random83",
+    "h100-random84",
+    "h100-slow81",
+];
 
 /// All records of many kernels of a GPU.
 pub fn read(calibration: &Calibration) -> Result<Vec<Recorded>, Box<dyn Error>> {
@@ -138,10 +147,11 @@ pub struct Product {
     pub held_out: bool,
     pub shape: Shape,
     pub problem: GemmProblem,
-    /// Time of the fastest pair.
+    /// Time of the fastest pair, of all that were timed.
     pub best_us: f64,
     /// Time of the kernel that cuBLASLt's heuristic proposes first, where it took part.
     pub cublaslt_us: Option<f64>,
+    /// The pairs among which the picker chooses.
     pub runs: Vec<(&'static Instance, Schedule, f64)>,
 }
 
@@ -157,21 +167,24 @@ impl Product {
             let schedule = Schedule { clusters: *clusters, streamed: *streamed };
             table(header).iter().find(named).map(|instance| (instance, schedule, *us))
         };
-        let runs: Vec<_> = record.runs.iter().filter_map(of_table).collect();
+        let mut runs: Vec<_> = record.runs.iter().filter_map(of_table).collect();
+        let best_us = runs.iter().map(|run| run.2).fold(f64::INFINITY, f64::min);
+        let problem =
+            GemmProblem { m, n, k, ab: dtype(&header.ab), out: dtype(&header.out), beta_c: false };
+        let tried: HashSet<(&str, Schedule)> =
+            candidates(table(header), &problem, false, HardwareInfo::h200(132))
+                .map(|c| (c.instance.desc.meta.name(), c.prediction.schedule))
+                .collect();
+        runs.retain(|(instance, schedule, _)| {
+            tried.contains(&(instance.desc.meta.name(), *schedule))
+        });
         Self {
             file: file.clone(),
             held_out: *held_out,
             shape: record.shape,
-            problem: GemmProblem {
-                m,
-                n,
-                k,
-                ab: dtype(&header.ab),
-                out: dtype(&header.out),
-                beta_c: false,
-            },
+            problem,
             cublaslt_us: record.cublaslt_us,
-            best_us: runs.iter().map(|run| run.2).fold(f64::INFINITY, f64::min),
+            best_us,
             runs,
         }
     }

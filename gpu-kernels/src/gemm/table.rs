@@ -123,11 +123,20 @@ product! {
         _64x112_2x4(64 x 112, cluster 2 x 4, Cooperative);
         _64x96_4x2(64 x 96, cluster 4 x 2, Cooperative);
         _64x80_4x2(64 x 80, cluster 4 x 2, Cooperative);
-        _128x96_1x2(128 x 96, cluster 1 x 2, Cooperative);
         _128x144_4x2(128 x 144, cluster 4 x 2, Cooperative);
         _128x176_4x2(128 x 176, cluster 4 x 2, Cooperative);
         _64x112_4x2(64 x 112, cluster 4 x 2, Cooperative);
         _192x112_1x2(192 x 112, cluster 1 x 2, Cooperative);
+        _192x144_1x2(192 x 144, cluster 1 x 2, Cooperative);
+        _192x160_1x2(192 x 160, cluster 1 x 2, Cooperative);
+        _192x176_1x2(192 x 176, cluster 1 x 2, Cooperative);
+        _192x192_1x2(192 x 192, cluster 1 x 2, Cooperative);
+        _128x224_2x1(128 x 224, cluster 2 x 1, Cooperative);
+        _128x240_2x1(128 x 240, cluster 2 x 1, Cooperative);
+        _128x256_1x2(128 x 256, cluster 1 x 2, SplitN);
+        _128x128_1x2_pp(128 x 128, cluster 1 x 2, Pingpong);
+        _128x144_2x1_pp(128 x 144, cluster 2 x 1, Pingpong);
+        _128x160_1x2_pp(128 x 160, cluster 1 x 2, Pingpong);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -161,7 +170,6 @@ product! {
         _160x128t_2x4(128 x 160, cluster 2 x 4, Cooperative, operands swapped);
         _176x128t_4x1_pp(128 x 176, cluster 4 x 1, Pingpong, operands swapped);
         _112x128t_4x1(128 x 112, cluster 4 x 1, Cooperative, operands swapped);
-        _208x64t_4x1_pp(64 x 208, cluster 4 x 1, Pingpong, operands swapped);
         _96x128t_4x1(128 x 96, cluster 4 x 1, Cooperative, operands swapped);
         _224x128t_2x1(128 x 224, cluster 2 x 1, Cooperative, operands swapped);
         _208x128t_2x1(128 x 208, cluster 2 x 1, Cooperative, operands swapped);
@@ -173,8 +181,10 @@ product! {
         _96x64t_4x2(64 x 96, cluster 4 x 2, Cooperative, operands swapped);
         _144x64t_4x1(64 x 144, cluster 4 x 1, Cooperative, operands swapped);
         _160x64t_4x1(64 x 160, cluster 4 x 1, Cooperative, operands swapped);
-        _176x64t_2x1_pp(64 x 176, cluster 2 x 1, Pingpong, operands swapped);
         _160x192t_2x1(192 x 160, cluster 2 x 1, Cooperative, operands swapped);
+        _160x192t_1x2(192 x 160, cluster 1 x 2, Cooperative, operands swapped);
+        _112x128t_1x2_pp(128 x 112, cluster 1 x 2, Pingpong, operands swapped);
+        _112x192t_1x2_pp(192 x 112, cluster 1 x 2, Pingpong, operands swapped);
     }
 }
 

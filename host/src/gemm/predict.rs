@@ -1,7 +1,7 @@
 //! Predicted time of a product with an instance and a schedule, term by term.
 //!
 //! ```text
-//! launch + the longest of { start + whole tiles + run + epilogues + fix-up, memory, power }
+//! launch + the longest of { start + whole tiles + run + epilogues + fix-up, memory, power } + drift
 //! ```
 //! - The first of the three is the time of the busiest cluster. After its first loads it computes `rounds`
 //!   data-parallel tiles of `k_tiles` k tiles each; then its run of the split tiles' k tiles; then the epilogue of
@@ -9,6 +9,7 @@
 //! - `memory` is the time to read the operands from memory and to write the result. A short read does not reach the
 //!   full rate, and memory is idle while partials are reduced, unless the dependent grid already prefetches.
 //! - `power` is the time in which the power limit lets the tensor cores do the multiplications.
+//! - `drift` is 0 except in long products whose rows straddle sectors.
 //!
 //! "The longest" is a smooth maximum, the fourth root of the sum of fourth powers: where two of the three
 //! are equal, neither hides all of the other.
@@ -74,6 +75,8 @@ pub struct Prediction {
     pub bytes_us: f64,
     /// The multiplications at the rate that the power limit allows.
     pub power_us: f64,
+    /// What memory delivers once more in a long product, because clusters drift apart.
+    pub drift_us: f64,
     /// CTAs of the grid.
     pub ctas: u64,
     /// Bytes of A and B in a k tile.
@@ -123,7 +126,9 @@ impl Prediction {
         let cluster_tiles = tiling.clusters();
         let k_tile_us = product.k_tile_us(clusters, ctas);
         let idle = f64::from(product.sms) / ctas as f64;
-        let slower = if idle > 1.0 { idle.powf(POWER_OF_SMS) } else { 1.0 };
+        // Where power decides, fewer SMs are slower by (SMs / CTAs) to the power of 2/3: the clock rises as the cube root of the
+        // power for each SM.
+        let slower = if idle > 1.0 { (idle * idle).cbrt() } else { 1.0 };
         let mut prediction = Self {
             schedule,
             predicted_us: 0.0,
@@ -147,6 +152,7 @@ impl Prediction {
                 + c.out_of_step * out_of_step_us,
             bytes_us,
             power_us: product.power_us * slower,
+            drift_us: product.drift_us(),
             ctas,
             stage_bytes: i.stage_bytes,
             beyond_l2: product.beyond_l2,
@@ -185,9 +191,10 @@ impl Prediction {
         (self.start_us + main_loop + self.epilogues_us() + self.fixup_us).max(0.0)
     }
 
-    /// The smooth maximum of the three concurrent terms, and the launch.
+    /// The smooth maximum of the three concurrent terms, the launch, and what clusters lose by drifting apart.
     fn total_us(&self) -> f64 {
-        self.launch_us + longest([self.busiest_us(), self.memory_us, self.power_us])
+        let longest = longest([self.busiest_us(), self.memory_us, self.power_us]);
+        self.launch_us + longest + self.drift_us
     }
 
     /// Penalty or gain when two CTAs fit on an SM. `busy` is the fraction of the device that is occupied. There is a gain

@@ -111,18 +111,23 @@ pub(crate) fn best<'t>(
     let mut order: Vec<(f64, usize)> = least.collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut best: Option<Candidate<'t>> = None;
+    let mut shortest = f64::INFINITY;
     for (least_us, place) in order {
-        let shortest = best.as_ref().map_or(f64::INFINITY, |best| best.prediction.predicted_us);
         if least_us > shortest {
             break;
         }
         let (index, tiled) = &all[place];
-        tiled.schedules().for_each(|prediction| {
+        for schedule in tiled.worth_trying() {
+            if tiled.exceeds(schedule, shortest) {
+                continue;
+            }
+            let prediction = Prediction::new(tiled, schedule);
             let candidate = Candidate { index: *index, instance: tiled.instance, prediction };
             if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
+                shortest = candidate.prediction.predicted_us;
                 best = Some(candidate);
             }
-        });
+        }
     }
     best
 }

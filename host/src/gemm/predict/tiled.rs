@@ -167,6 +167,20 @@ impl<'t> Tiled<'t> {
         again / self.c.memory_bytes_per_us
     }
 
+    /// Time of what memory delivers once more because clusters drift apart over a long K: measured where rows straddle
+    /// sectors, and used only there. The larger a cluster, the fewer of them there are, and its CTAs stay together.
+    pub(super) fn drift_us(&self) -> f64 {
+        let (i, c) = (self.instance, self.c);
+        if self.rows != Rows::PartialSectors {
+            return 0.0;
+        }
+        let loaded = fetched_bytes(i, self.tiling.clusters() * self.k_tiles) as f64;
+        let again = (loaded - self.operand_bytes).max(0.0) / f64::from(i.cluster_m * i.cluster_n);
+        let beyond = (1.0 - c.drifted_l2_bytes / self.operand_bytes).max(0.0);
+        let groups = if pingpong(i) { c.drifted_pingpong } else { 1.0 };
+        c.drifted * groups * beyond * again / c.memory_bytes_per_us
+    }
+
     /// Time that loads save behind an epilogue: k tiles of a full ring wait for the tensor cores alone.
     pub(super) fn prefetched_us(&self, k_tile_us: f64) -> f64 {
         let waits = (k_tile_us - self.issue_us - self.mma_us).max(0.0);
@@ -189,23 +203,45 @@ impl<'t> Tiled<'t> {
         2 * ctas > self.active * u64::from(i.cluster_m * i.cluster_n)
     }
 
-    /// No schedule takes less time than this.
-    pub fn least_us(&self) -> f64 {
+    /// Time of the busiest cluster with `k_tiles` k tiles, at the least: it has the start, and one whole epilogue.
+    fn least_busiest_us(&self, k_tiles: u64) -> f64 {
         let k_tile_us = self.step * (self.issue_us + self.mma_us.max(self.sm_us));
-        let k_tiles = self.tiling.clusters() * self.k_tiles / self.active.max(1);
-        // Each schedule has the start, and at least one whole epilogue.
         let start_us = self.fixed_us + self.c.memory_not_hidden * self.bytes_us;
-        let busiest_us = (start_us + k_tiles as f64 * k_tile_us + self.epilogue_us).max(0.0);
-        let gain_us = if self.instance.two_fit() { self.c.two_fit_gain_us } else { 0.0 };
-        longest([self.power_us, self.read_us, busiest_us]) + self.c.launch_us - gain_us
+        (start_us + k_tiles as f64 * k_tile_us + self.epilogue_us).max(0.0)
     }
 
-    /// The predictions of all schedules that are worth trying.
-    pub fn schedules(&self) -> impl Iterator<Item = Prediction> + use<'_, 't> {
+    /// The least of what a launch takes.
+    fn least_launch_us(&self) -> f64 {
+        let gain_us = if self.instance.two_fit() { self.c.two_fit_gain_us } else { 0.0 };
+        self.c.launch_us - gain_us
+    }
+
+    /// No schedule takes less time than this.
+    pub fn least_us(&self) -> f64 {
+        let k_tiles = self.tiling.clusters() * self.k_tiles / self.active.max(1);
+        let busiest_us = self.least_busiest_us(k_tiles);
+        longest([self.power_us, self.read_us, busiest_us]) + self.least_launch_us()
+    }
+
+    /// Whether a schedule surely takes more time than this, by what its busiest cluster multiplies.
+    pub fn exceeds(&self, schedule: Schedule, us: f64) -> bool {
+        let Schedule { clusters, streamed } = schedule;
+        let (clusters, streamed) = (u64::from(clusters).max(1), u64::from(streamed));
+        let rounds = self.tiling.clusters().saturating_sub(streamed).div_ceil(clusters);
+        let k_tiles = rounds * self.k_tiles + (streamed * self.k_tiles).div_ceil(clusters);
+        self.least_busiest_us(k_tiles) + self.least_launch_us() > us
+    }
+
+    /// The schedules that are worth trying.
+    pub fn worth_trying(&self) -> impl Iterator<Item = Schedule> + use<> {
         let splits_k = self.instance.splits_k;
         let (tiles, active) = (self.tiling.clusters(), self.active.max(1));
         Schedule::worth_trying(splits_k, tiles, self.k_tiles, active)
-            .map(|schedule| Prediction::new(self, schedule))
+    }
+
+    /// Their predictions.
+    pub fn schedules(&self) -> impl Iterator<Item = Prediction> + use<'_, 't> {
+        self.worth_trying().map(|schedule| Prediction::new(self, schedule))
     }
 }
 
