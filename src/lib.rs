@@ -2,13 +2,14 @@
 //!
 //! Device code is Rust that is compiled to PTX for sm_90a. The same kernels also run on the CPU, on a
 //! model of the SM that reports races and deadlocks. This crate re-exports the project's libraries and
-//! embeds the image of the GEMM kernels:
+//! embeds the image of the GEMM and attention kernels:
 //!
 //! - [`isa`]: one function for each PTX instruction.
 //! - [`pipeline`]: rings (CUTLASS's pipelines), pipeline states, barriers, tiles and warp roles as types.
-//! - [`gpu_kernels`]: the GEMM and example kernels, written with `pipeline`.
+//! - [`gpu_kernels`]: the GEMM and attention kernels, and examples, written with `pipeline`.
 //! - [`half`]: bf16 and f16, with the features that a kernel crate can use.
-//! - [`host`]: devices (a GPU or the SM model), tensor maps, checked launches, and the GEMM's host API.
+//! - [`host`]: devices (a GPU or the SM model), tensor maps, checked launches, and the host APIs of GEMM and
+//!   attention.
 //!
 //! The example multiplies two matrices, on the first Hopper GPU or otherwise on the SM model:
 //!
@@ -41,7 +42,8 @@
 //!   e4m3, `gemm-int8` 8-bit integers and `gemm-tf32` f32 rounded to tf32. `gemm` is all of them. Each comes with the image
 //!   [`GEMM_IMAGE`]. A
 //!   program whose kernels are its own leaves them out: `default-features = false, features = ["host"]`.
-//! - `attention`: the image also has the attention kernels (`warpipe::host::attention`).
+//! - `attention`: the image also has the attention kernels. `warpipe::host::attention`, which runs them, comes with `host`, and
+//!   runs kernels of your own without this feature.
 //! - `reference`: seeded normal values, and the product in f64 with which a result is compared
 //!   (`warpipe::host::reference`).
 //! - `cudarc`: constructors from the contexts, streams and memory of cudarc.

@@ -14,7 +14,7 @@ use crate::runs::{Call, Results, TheirRuns, download, dynamic, finalists};
 use crate::{BenchConfig, Contender, Timing, interleave};
 use cases::Sampled;
 use gpu_kernels::gemm::fused::FusedElement;
-use host::gemm::{FusedGemm, Fusion, GatedGemm, Gemm, GemmProblem, PlanInfo};
+use host::gemm::{FusedGemm, Fusion, GatedGemm, Gemm, GemmProblem, PlanInfo, Schedule};
 use host::reference::Check;
 use host::{Buffer, Device, Dtype, Stream, View};
 use serde::Serialize;
@@ -125,7 +125,28 @@ impl EpilogueBench {
         Ok(Self { device: device.clone(), pool, dtype, l2_bytes })
     }
 
-    /// Checks a layer and times it, in turn with the product alone and with cuBLASLt if it is there and has the epilogue.
+    /// The kernels of the tables that compute a layer, by their rows, in every schedule that is worth trying.
+    ///
+    /// # Errors
+    /// The errors of [`Gemm::plan_every`].
+    pub fn choices<T: FusedElement>(
+        &self,
+        kernels: &Kernels<'_, T>,
+        layer: &Layer,
+    ) -> Result<Vec<(usize, Schedule)>, Error> {
+        let problem = layer.problem(self.dtype);
+        let of = |info: &PlanInfo| info.kernel.as_ref().map(|k| (k.index, k.schedule()));
+        Ok(if layer.gated {
+            let plans = kernels.gated.plan_every(&problem)?;
+            plans.iter().filter_map(|plan| of(plan.describe())).collect()
+        } else {
+            let plans = kernels.fused.plan_every(&problem)?;
+            plans.iter().filter_map(|plan| of(plan.describe())).collect()
+        })
+    }
+
+    /// Checks a layer and times it, with one of its [`choices`](Self::choices) or with the picker's kernel, in turn with the
+    /// product alone and with cuBLASLt if it is there and has the epilogue.
     ///
     /// # Errors
     /// [`Error::Setting`] for an empty product; [`host::Error::OutOfBuffer`] for a layer that is larger than those given to
@@ -135,6 +156,7 @@ impl EpilogueBench {
         kernels: &Kernels<'_, T>,
         lt: Option<&CublasLt>,
         layer: &Layer,
+        choice: Option<(usize, Schedule)>,
         config: &BenchConfig,
     ) -> Result<EpilogueLine, Error> {
         layer.check(self.dtype)?;
@@ -159,7 +181,10 @@ impl EpilogueBench {
         // The two kinds of plans have different types.
         let (fused, gated);
         let (info, mut launch): (PlanInfo, Launches<'_>) = if layer.gated {
-            gated = kernels.gated.plan(&problem)?;
+            gated = match choice {
+                Some((row, schedule)) => kernels.gated.plan_scheduled(&problem, row, schedule)?,
+                None => kernels.gated.plan(&problem)?,
+            };
             let bind = |set: usize| {
                 let [a, b] = &sets[set];
                 gated.bind(&a.buffer, &b.buffer, None, &mut d[set].part(0, d[set].len())?)
@@ -169,7 +194,10 @@ impl EpilogueBench {
                 move |set: usize, stream: &Stream| Ok(bound[set].run_fused(fusion, stream)?);
             (gated.describe().clone(), Box::new(launch))
         } else {
-            fused = kernels.fused.plan(&problem)?;
+            fused = match choice {
+                Some((row, schedule)) => kernels.fused.plan_scheduled(&problem, row, schedule)?,
+                None => kernels.fused.plan(&problem)?,
+            };
             let bind = |set: usize| {
                 let [a, b] = &sets[set];
                 fused.bind(&a.buffer, &b.buffer, c(set), &mut d[set].part(0, d[set].len())?)

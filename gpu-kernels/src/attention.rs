@@ -1,4 +1,5 @@
-//! Attention: O = softmax(scale · Q·Kᵀ) · V, one [kernel](kernel::attention) with two seams.
+//! Attention: O = softmax(scale · Q·Kᵀ) · V, one [kernel](kernel::attention) with two type parameters
+//! to choose: [`Sequences`] and [`Score`]. The list of work comes from the host.
 //!
 //! ```text
 //! work       which queries of which head        a list for each CTA, from the host
@@ -6,15 +7,16 @@
 //! score      what becomes of a score            Plain, SoftCap, or your own: a bias, a mask
 //! ```
 //!
-//! [`table`] has the compiled kernels of this crate. [`decode`] is the kernel for few queries.
+//! [`table`] has the compiled kernels of this crate. [`decode`] is the kernel for few queries. A variant of the kernel in a crate
+//! of your own can use [`work`], [`softmax`] and [`out`] as they are.
 
 pub mod args;
 pub mod decode;
 pub mod kernel;
-mod out;
+pub mod out;
 pub mod score;
 pub mod sequences;
-mod softmax;
+pub mod softmax;
 pub mod table;
 pub mod work;
 

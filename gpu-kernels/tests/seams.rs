@@ -106,7 +106,10 @@ where
         out: &mut OutputOf<'_, G, Self>,
     ) {
         let group = out.group;
+        let rows_above = group.index() as usize * GROUP_ROWS;
+        let origin = |work: &_| tiles.origin(work, BM, BN).below(rows_above);
         for work in tiles.clone() {
+            let begun = out.begin(GROUP_ROWS, BN, origin(&work));
             let (mut sum, slot) = Accumulator::<BN>::start(group, operands.wait()).finish();
             slot.release();
             for _ in 1..work.k_tiles {
@@ -116,8 +119,7 @@ where
             }
             // Stream-K: adds the sums of the other CTAs that have k tiles of this tile.
             tiles.fixup(group, &work, Part::whole(), sum, |sum| {
-                let rows_above = group.index() as usize * GROUP_ROWS;
-                out.store(sum, tiles.origin(&work, BM, BN).below(rows_above));
+                out.store(&begun, sum, origin(&work));
             });
         }
     }

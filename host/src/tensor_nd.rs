@@ -1,8 +1,8 @@
-//! Tensor maps of any rank, for kernels whose parameter types do not state the box.
+//! Tensor maps of any rank.
 //!
-//! The maps of [`crate::TensorSpec`] are matrices. The kernel's parameter states their box, and the
-//! launch compares the two. Here the caller states everything, and the kernel's parameter is an untyped
-//! tensor map (`ParamMeta` without element type and box).
+//! The maps of [`crate::TensorSpec`] are matrices, and the kernel's parameter states their box. Here the caller states the
+//! box. [`Device::tensor_map_nd_for`] also compares it with the kernel's parameter. [`Device::tensor_map_nd`] compares
+//! nothing; its map is for a kernel whose parameter is an untyped tensor map (`ParamMeta` without element type and box).
 
 use crate::buffer::Buffer;
 use crate::device::{Backend, Device};

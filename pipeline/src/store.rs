@@ -15,7 +15,7 @@ use crate::cta::{Peers, Unshared};
 use crate::cta::{Place, Region};
 use crate::cta::{Role, Warpgroup};
 use crate::mma::GROUP_ROWS;
-use crate::mma::{Fragments, TransposedFragments, store_words};
+use crate::mma::{COLUMNS, Fragments, TransposedFragments, store_words, within};
 use crate::tile::{AcquiredMaps, BatchCoord, TensorMap};
 use crate::tile::{EpilogueElement, TILE_ALIGN, TileShape, by_fragments, facts};
 use core::marker::PhantomData;
@@ -303,14 +303,17 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     FreeBuffer<'s, O, DEPTH, Ro, Cl, TILES>
 {
     /// Writes a fragment, rounded to `O`: this thread's 8 values of the 64x16 fragment number
-    /// `fragment`, counted along the columns of the tiles side by side.
+    /// `fragment`, counted along the columns of the tiles side by side. A tile has `EPILOGUE_COLS` / 16 fragments: four, or two
+    /// of f32 and i32. On the model, a number beyond the last one is an error at the kernel's line. On the device it wraps
+    /// around.
     ///
     /// (PTX `stmatrix.sync.aligned.m8n8.x4`, or `st.shared.v2` for f32; CUTLASS `copy` with
     /// `SM90_U32x4_STSM_N`.) See the example of [`FreeBuffer`].
     #[device]
     pub fn put(&mut self, fragment: usize, values: [f32; 8]) {
         let warp_row = self.group.thread() / 32 * 16;
-        let (tile, fragment) = (fragment / Self::FRAGMENTS % TILES, fragment % Self::FRAGMENTS);
+        let fragment = within(fragment, Self::FRAGMENTS * TILES) as usize;
+        let (tile, fragment) = (fragment / Self::FRAGMENTS, fragment % Self::FRAGMENTS);
         let at = self.at + (tile * <GroupTile<O> as TileShape>::BYTES) as u32;
         // An empty buffer may be dropped; one that holds something is to be stored.
         isa::debug::hold(self.at, "store buffer", "", 0, "stored");
@@ -319,10 +322,11 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
     }
 
     /// Fragments along the columns of one epilogue tile.
-    const FRAGMENTS: usize = O::EPILOGUE_COLS / 16;
+    const FRAGMENTS: usize = O::EPILOGUE_COLS / COLUMNS;
 
     /// Writes a fragment transposed: its 16 columns become 16 rows of the tile, from row `16 *
-    /// fragment` on, and its 64 rows become the tile's columns.
+    /// fragment` on, and its 64 rows become the tile's columns. A tile has 64 rows, so `fragment` is below 4 · `TILES`; beyond,
+    /// as for [`put`](Self::put).
     ///
     /// This is the epilogue of `swap_ab`: the accumulator of a product with exchanged operands is
     /// written as rows of D.
@@ -347,9 +351,10 @@ impl<'s, O: Fragments, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TIL
         O: TransposedFragments,
     {
         let warp = self.group.thread() / 32;
+        let fragment = within(fragment, GROUP_ROWS / COLUMNS * TILES);
         isa::debug::hold(self.at, "store buffer", "", 0, "stored");
         // SAFETY: the buffer is free and the group's own; the group is converged.
-        unsafe { O::store_transposed(self.at, warp, fragment as u32, values) }
+        unsafe { O::store_transposed(self.at, warp, fragment, values) }
     }
 
     /// Waits until all stores except the last `pending` (0 to 3) have written global memory. This buffer's store may

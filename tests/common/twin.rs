@@ -33,6 +33,7 @@ static RAW_TABLE: Instances<Linear> = Instances::of(&[Instance {
     has_c: false,
     swap_ab: false,
     gated: false,
+    activates: false,
 }]);
 
 /// M x N x K of what both compute.

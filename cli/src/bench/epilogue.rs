@@ -11,7 +11,7 @@ use warpipe::gpu_kernels::gemm::fused::FusedElement;
 use warpipe::half::{bf16, f16};
 use warpipe_bench::Timing;
 use warpipe_bench::cublaslt::CublasLt;
-use warpipe_bench::epilogue::{CASES, EpilogueBench, EpilogueLine, Kernels};
+use warpipe_bench::epilogue::{CASES, EpilogueBench, EpilogueLine, Kernels, Layer};
 
 /// The name of the suite.
 pub const SUITE: &str = "epilogue";
@@ -34,11 +34,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     }
     let bench = EpilogueBench::new(&device, types.ab, args.seed, &layers)?;
     let mut lines: Vec<EpilogueLine> = Vec::with_capacity(layers.len());
-    for layer in &layers {
-        let line = match types.ab {
-            Dtype::F16 => measure::<f16>(args, &device, &bench, lt.as_ref(), layer)?,
-            _ => measure::<bf16>(args, &device, &bench, lt.as_ref(), layer)?,
-        };
+    let mut timed = |layer: &Layer, line: EpilogueLine| {
         let name = format!("{SUITE} {layer}");
         suite.tell(&row(&name, &line))?;
         if !line.check.below(bound(types.out, layer.shape.k)) {
@@ -49,22 +45,39 @@ pub fn run(args: &Args) -> Result<(), Error> {
             return Err(Error::Bits { shape: layer.to_string(), instance });
         }
         lines.push(line);
+        Ok(())
+    };
+    for layer in &layers {
+        match types.ab {
+            Dtype::F16 => measure::<f16>(args, &device, &bench, lt.as_ref(), layer, &mut timed)?,
+            _ => measure::<bf16>(args, &device, &bench, lt.as_ref(), layer, &mut timed)?,
+        }
     }
     suite.write(&lines)
 }
 
+/// Times a layer with the picker's kernel and, with `--all-instances`, then with every other one.
 fn measure<T: FusedElement>(
     args: &Args,
     device: &Device,
     bench: &EpilogueBench,
     lt: Option<&CublasLt>,
-    layer: &warpipe_bench::epilogue::Layer,
-) -> Result<EpilogueLine, Error> {
+    layer: &Layer,
+    timed: &mut dyn FnMut(&Layer, EpilogueLine) -> Result<(), Error>,
+) -> Result<(), Error> {
     let image = &warpipe::GEMM_IMAGE;
     let plain = &Gemm::new(device, image)?;
     let fused = &FusedGemm::<T>::fused(device, image)?;
     let gated = &GatedGemm::<T>::gated(device, image)?;
-    Ok(bench.measure(&Kernels { plain, fused, gated }, lt, layer, &config(args))?)
+    let kernels = Kernels { plain, fused, gated };
+    let line = bench.measure(&kernels, lt, layer, None, &config(args))?;
+    let picked = line.plan.kernel.as_ref().map(|kernel| (kernel.index, kernel.schedule()));
+    timed(layer, line)?;
+    let others = if args.all_instances { bench.choices(&kernels, layer)? } else { Vec::new() };
+    for choice in others.into_iter().filter(|choice| Some(*choice) != picked) {
+        timed(layer, bench.measure(&kernels, None, layer, Some(choice), &config(args))?)?;
+    }
+    Ok(())
 }
 
 /// A layer: its time, that of the product alone, cuBLASLt's, and the ratios.

@@ -1,6 +1,6 @@
 //! Suites with lines of their own: what they share.
 
-use super::{Args, STDOUT};
+use super::{Args, STDOUT, epilogue};
 use crate::error::Error;
 use crate::gemm::open;
 use crate::output::Place;
@@ -25,7 +25,7 @@ impl<'a> Suite<'a> {
         }
         let others = [
             ("--instance", args.instance.is_some()),
-            ("--all-instances", args.all_instances),
+            ("--all-instances", args.all_instances && name != epilogue::SUITE),
             ("--record", args.record.is_some()),
             ("--isolated", args.isolated),
             ("--tune-cache", args.tuning.any()),

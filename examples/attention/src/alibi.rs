@@ -5,13 +5,13 @@ use attention_example_kernels::alibi::{Alibi, INSTANCES};
 use warpipe::host::attention::{Attention, AttentionProblem, Heads, Mask, Sequences};
 use warpipe::host::{Device, Dtype, Error, data};
 
-/// The slope of a head: 2^(-8 / heads), and its powers.
-pub fn slope(head: u32, heads: u32) -> f64 {
-    (-8.0 * f64::from(head + 1) / f64::from(heads)).exp2()
+/// The slopes of the paper: 2^(-8 / heads), and its powers.
+pub fn slopes(heads: u32) -> Vec<f32> {
+    (1..=heads).map(|head| (-8.0 * head as f32 / heads as f32).exp2()).collect()
 }
 
 // example: run
-/// O for Q, K and V of [batch, tokens, heads, head dim], bf16 in memory.
+/// O for Q, K and V of [batch, tokens, heads, head dim], bf16 in memory, and a slope for each head of Q.
 ///
 /// # Errors
 /// A problem that the kernel can't compute; errors of the device.
@@ -20,6 +20,7 @@ pub fn run(
     [batch, tokens]: [u32; 2],
     heads: Heads,
     [q, k, v]: [&[f32]; 3],
+    slopes: &[f32],
 ) -> Result<Vec<f32>, Error> {
     let sequences = Sequences::Equal { batch, q: tokens, kv: tokens };
     let problem = AttentionProblem {
@@ -32,7 +33,8 @@ pub fn run(
     let (dq, dk, dv) = (upload(q)?, upload(k)?, upload(v)?);
     let mut o = device.alloc(2 * q.len())?;
 
-    let bias = Alibi { step: 8.0 / heads.q as f32 };
+    let slopes = device.upload(&data::encode(slopes, Dtype::F32)?)?;
+    let bias = Alibi { slopes: slopes.dependent_slice() };
     plan.bind(&dq, &dk, &dv, &mut o, None)?.run_with(bias, &device.stream())?;
     data::decode(&o.to_vec()?, Dtype::Bf16)
 }

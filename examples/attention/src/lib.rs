@@ -3,7 +3,9 @@
 use warpipe::isa::kernel::Image;
 
 pub mod alibi;
+pub mod heads;
 pub mod reference;
+pub mod sigmoid;
 pub mod small;
 
 /// The kernels of `attention-example-kernels`.

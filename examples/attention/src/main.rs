@@ -3,7 +3,7 @@
 
 use attention_example::reference::Head;
 use attention_example::small::{HEAD, STEPS};
-use attention_example::{alibi, small};
+use attention_example::{alibi, sigmoid, small};
 use warpipe::host::attention::Heads;
 use warpipe::host::{Device, Dtype, Error, data};
 
@@ -29,13 +29,28 @@ fn main() -> Result<(), Error> {
         worst = worst.max(error);
     }
 
+    for causal in [false, true] {
+        let (tokens, bias) = (300, -1.0);
+        let [q, k, v] = [7, 8, 9].map(|seed| values(seed, tokens * HEAD));
+        let (q, k, v) = (q?, k?, v?);
+        let qkv = [&q[..], &k, &v];
+        let o = sigmoid::run(&device, qkv, bias, causal)?;
+        let seen = |i: usize, j: usize| !causal || j <= i;
+        let score = |x: f64, i, j| {
+            if seen(i, j) { x / 8.0 + f64::from(bias) } else { f64::NEG_INFINITY }
+        };
+        let error = Head { qkv, columns: HEAD }.sigmoid_error(&o, score);
+        println!("sigmoid, causal {causal}, {tokens} tokens: {error:.2}");
+        worst = worst.max(error);
+    }
+
     let (tokens, heads) = (300, Heads { q: 1, kv: 1, dim: 128 });
     let [q, k, v] = [4, 5, 6].map(|seed| values(seed, tokens * 128));
     let (q, k, v) = (q?, k?, v?);
     let qkv = [&q[..], &k, &v];
-    let o = alibi::run(&device, [1, tokens as u32], heads, qkv)?;
+    let o = alibi::run(&device, [1, tokens as u32], heads, qkv, &alibi::slopes(1))?;
     let error = Head { qkv, columns: 128 }.error(&o, |x, i, j| {
-        let bias = alibi::slope(0, 1) * (i as f64 - j as f64);
+        let bias = f64::from(alibi::slopes(1)[0]) * (i as f64 - j as f64);
         if j <= i { x / f64::from(128_f32).sqrt() - bias } else { f64::NEG_INFINITY }
     });
     println!("alibi, {tokens} tokens: {error:.2}");

@@ -31,14 +31,31 @@ pub const STEPS: [Step; 4] = [
 ///
 /// # Errors
 /// Errors of the device: an allocation, a tensor map, the launch.
-pub fn run(device: &Device, step: &Step, [q, k, v]: [&[f32]; 3]) -> Result<Vec<f32>, Error> {
+pub fn run(device: &Device, step: &Step, qkv: [&[f32]; 3]) -> Result<Vec<f32>, Error> {
+    launch(device, step.desc, step.queries, qkv, [Param::value(LOG2_E / 8.0)])
+}
+
+// example: launch
+/// Launches a kernel with a CTA for each `queries` tokens, for Q, K and V of [tokens, 64]. Returns O.
+///
+/// Its parameters are the tensor maps of Q, K, V and O, and `values`.
+///
+/// # Errors
+/// Errors of the device: an allocation, a tensor map, the launch.
+pub fn launch<const N: usize>(
+    device: &Device,
+    desc: &'static KernelDesc,
+    queries: usize,
+    [q, k, v]: [&[f32]; 3],
+    values: [Param<'_>; N],
+) -> Result<Vec<f32>, Error> {
     let tokens = q.len() / HEAD;
     let upload = |values: &[f32]| device.upload(&data::encode(values, Dtype::Bf16)?);
     let buffers = [upload(q)?, upload(k)?, upload(v)?, device.alloc(2 * q.len())?];
 
-    // The kernel's parameters say the boxes of the maps: those of V and of O differ from those of Q and K.
+    // The kernel's parameters state the boxes of the maps: those of V and of O differ from those of Q and K.
     let mut maps = Vec::new();
-    for (buffer, param) in buffers.iter().zip(step.desc.meta.params()) {
+    for (buffer, param) in buffers.iter().zip(desc.meta.params()) {
         let spec = TensorSpec {
             buffer,
             offset: 0,
@@ -50,8 +67,9 @@ pub fn run(device: &Device, step: &Step, [q, k, v]: [&[f32]; 3]) -> Result<Vec<f
         maps.push(device.tensor_map(&spec, warpipe::host::TensorBox::of(param))?);
     }
     let mut params: Vec<Param<'_>> = maps.iter().map(Param::map).collect();
-    params.push(Param::value(LOG2_E / 8.0));
-    let (module, ctas) = (device.load(&IMAGE)?, tokens.div_ceil(step.queries) as u32);
-    device.launch(&module, step.desc, [ctas, 1, 1], &params, &device.stream())?;
+    params.extend(values);
+    let (module, ctas) = (device.load(&IMAGE)?, tokens.div_ceil(queries) as u32);
+    device.launch(&module, desc, [ctas, 1, 1], &params, &device.stream())?;
     data::decode(&buffers[3].to_vec()?, Dtype::Bf16)
 }
+// end

@@ -40,7 +40,7 @@ fn run(device: &Device, [m, n, k]: [usize; 3], by: By) -> Result<f64, Error> {
         let gemm = Gemm::with_instances(device, &IMAGE, CHAINED)?;
         let plan = gemm.plan_with(&problem, index)?;
         let epilogue = Linear { alpha: 1.0, beta: 0.0 }
-            .then(PerColBias { bias: dbias.dependent_slice() })
+            .then(PerColBias::new(dbias.dependent_slice()))
             .activated::<GeluTanh>();
         plan.run_with(&da, &db, None, &mut d, epilogue)?;
     } else {

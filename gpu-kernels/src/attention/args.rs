@@ -23,10 +23,11 @@ pub const UNBOUNDED: u32 = 1 << 30;
 pub struct AttentionArgs<'a> {
     /// [`Entry::words`] of each CTA's list of `list` entries. A first word of [`END`] ends a list.
     pub work: ConstantSlice<'a, [u32; 4]>,
-    /// The log-sum-exp of each query's scores, [sequence, head, query]; for [packed](super::Packed) sequences
-    /// [head, query]. Empty if it is not asked for.
+    /// Natural logarithm of each query's sum of exponentials of its scaled and changed scores, f32: [sequence, head, query];
+    /// for [packed](super::Packed) sequences [head, query]. Empty if it is not asked for.
     pub lse: DependentSliceMut<'a, f32>,
-    /// The parts of tiles whose keys are split among CTAs. Warp group g of n has the n-th part of a tile's slots.
+    /// The parts of tiles whose keys are split among CTAs. A split tile has `n` · `parts` slots. Warp group g of n has
+    /// `parts` of them in a row, the g-th such run.
     pub tiles: SplitTiles<'a>,
     /// Entries of a CTA's list, with its end.
     pub list: u32,

@@ -55,8 +55,17 @@ pub type MapV<E, const BN: usize, const D: usize> = TensorMap<VTile<E, BN, D>, U
 /// Results, in boxes of a warp group's 64 queries.
 pub type MapO<E> = TensorMap<<E as EpilogueElement>::EpilogueTile<64>, Unshared, 4>;
 
-/// The shared memory of a kernel: `QS` tiles of queries, `STAGES` blocks of keys and of values, and `OUT` store buffers
-/// for each warp group of `Math`.
+/// The shared memory of a kernel. [`attention`] takes the same parameters, in the same order.
+///
+/// - `Math`: the role of the warp groups that multiply.
+/// - `E`: the elements of Q, K, V and O, `bf16` or `f16`.
+/// - `BM`: queries of a tile, 64 for each warp group of `Math`.
+/// - `BN`: keys of a block.
+/// - `D`: columns of a head, a multiple of 64. A problem may have fewer.
+/// - `QS`: tiles of queries in shared memory. With two, the next tile's queries are loaded early.
+/// - `STAGES`: blocks of keys, and of values.
+/// - `OUT`: store buffers of a warp group, of 64 columns each. `64 * OUT` divides `D`. With fewer than `D / 64`, a group
+///   writes O in several rounds.
 pub type Plan<
     Math,
     E,
@@ -75,7 +84,8 @@ pub type Plan<
 )>;
 
 /// Runs one CTA: all tiles of its list. `Load` is a role of one warp group, and `Math` has one for each 64 of the `BM`
-/// queries of a tile. Without `WINDOWS`, a query sees all keys before its diagonal.
+/// queries of a tile. The sizes are those of [`Plan`]. Without `WINDOWS`, the kernel ignores [`AttentionArgs::left`]: a query
+/// sees all keys before its diagonal.
 #[inline(always)]
 pub fn attention<
     Load,
@@ -208,12 +218,12 @@ pub fn attention<
                                 key.release();
                                 q = queries;
                                 scores_of.change::<$mask, _, BN>(&mut scores, &work, block);
-                                let by = softmax.next(&group, &mut scores, scores_of.scale());
-                                let (before, value) = pv.finish_after(by.0[0] + by.0[1]);
+                                let rescale = softmax.next(&group, &mut scores, scores_of.scale());
+                                let (before, value) = pv.finish_after(rescale.0[0] + rescale.0[1]);
                                 value.release();
                                 p = scores.to_a();
                                 sum = before;
-                                sum.map_rows(by, |x, by| x * by);
+                                sum.map_rows(rescale, |x, by| x * by);
                             }
                         };
                     }
@@ -255,7 +265,7 @@ pub fn attention<
                     group.sync_warp();
                     // The next tile's first block, behind it the values of this one's last.
                     let first = next.blocks.end - passed - 1;
-                    macro_rules! seam {
+                    macro_rules! next_tile {
                         ($mask:ident) => {{
                             let operands = (queries.wait(), keys.wait());
                             let turn = turns.wait();
@@ -276,11 +286,11 @@ pub fn attention<
                     }
                     let plain = next.plain_blocks::<BN>(args, group.index());
                     if plain.contains(&first) {
-                        seam!(Plain);
+                        next_tile!(Plain);
                     } else if !WINDOWS || plain.start <= first {
-                        seam!(End);
+                        next_tile!(End);
                     } else {
-                        seam!(Window);
+                        next_tile!(Window);
                     }
                     if passed > 0 {
                         values.wait().release_unread(&group);

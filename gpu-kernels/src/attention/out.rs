@@ -22,7 +22,8 @@ use pipeline::tile::EpilogueElement;
 
 type Alone = Cluster<1, 1>;
 
-/// What a warp group writes.
+/// What a warp group writes: each tile that [`next_with_keys`](Self::next_with_keys) returns, with
+/// [`write`](Self::write).
 pub struct Out<'a, 'g, Math, E: EpilogueElement, Sq, const D: usize, const OUT: usize> {
     /// The warp group.
     pub group: &'g Warpgroup<Math, Alone>,
@@ -101,9 +102,16 @@ where
         (sum, total)
     }
 
-    /// Writes 64 rows of O, and their log-sum-exps.
+    /// Writes 64 rows of O, and their log-sum-exps, in rounds of 64 · `OUT` columns.
     #[inline(always)]
     pub fn write_rows(&mut self, work: &Work<Sq>, sum: &Accumulator<D>, total: Total) {
+        // Otherwise the last columns would not be written.
+        const {
+            assert!(
+                OUT > 0 && D.is_multiple_of(64 * OUT),
+                "the store buffers of a warp group, 64 columns each, divide the columns of a head"
+            );
+        }
         let row = work.row + GROUP_ROWS * self.group.index();
         let (line, at) = work.queries_at(self.args, row);
         for panels in 0..D / 64 / OUT {

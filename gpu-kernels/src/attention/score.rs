@@ -11,28 +11,33 @@ use pipeline::mma::Accumulator;
 pub struct Place {
     /// The sequence.
     pub batch: u32,
-    /// The head of the queries.
+    /// The head of Q, also where several heads of Q share one of K and V.
     pub head: u32,
     /// The first query, counted from the sequence's first.
     pub query: u32,
-    /// The first key.
+    /// The first key, counted from the sequence's first.
     pub key: u32,
     /// The key on the diagonal of query 0: the sequence's keys less its queries. It is negative if there are more
     /// queries than keys.
     pub diagonal: i32,
 }
 
-/// A change of the scores before the softmax: a soft cap, a bias, a mask of one's own.
+/// A change of the scores before the softmax: a soft cap, a bias, a mask of one's own. It can't replace the softmax.
+///
+/// A score that a launch passes is `#[repr(C)]` and derives [`KernelArg`]. It may have slices in it, with which it reads
+/// device memory: [`DependentSlice`](pipeline::grid::DependentSlice)s.
 ///
 /// (FlexAttention `score_mod`; FlashAttention's `Softcap`, `Alibi`.)
 ///
 /// ```
 /// use warpipe_gpu_kernels::attention::{Place, Score};
+/// use isa::kernel::KernelArg;
 /// use isa::wgmma::{M64, Shape};
 /// use pipeline::{cta::{ClusterShape, Role}, prelude::*};
 ///
 /// /// A bias that grows with the distance of key and query (ALiBi), with one slope for all heads.
-/// #[derive(Clone, Copy)]
+/// #[repr(C)]
+/// #[derive(Clone, Copy, KernelArg)]
 /// struct Alibi { slope: f32 }
 /// impl Score for Alibi {
 ///     const CHANGES: bool = true;
@@ -58,8 +63,10 @@ pub trait Score: Copy {
 
     /// Changes the scores of a warp group, 64 queries by `BN` keys at `at`.
     ///
-    /// The scale has been multiplied in. Scores of keys that the mask hides, and of keys beyond the sequence, are
-    /// changed too, and then become −∞.
+    /// The scale has been multiplied in. Add `at.query` to a row and `at.key` to a column of
+    /// [`map_at`](Accumulator::map_at). Rows beyond the last query come too; nothing of them is stored. Scores of keys that
+    /// the mask hides, and of keys beyond the sequence, are changed too, and then become −∞. `apply` may return −∞ to hide
+    /// a key.
     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &self,
         group: &Warpgroup<Ro, Cl>,

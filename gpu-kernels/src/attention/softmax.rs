@@ -56,7 +56,8 @@ impl Softmax {
         isa::math::abs(self.max.0[0]) + isa::math::abs(self.max.0[1])
     }
 
-    /// Replaces the scores of a further block by their weights. Returns what O so far is to be multiplied by.
+    /// Replaces the scores of a further block by their weights. Returns what O so far is to be multiplied by
+    /// (FlashAttention-3: `scores_scale`).
     #[inline(always)]
     pub fn next<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &mut self,
@@ -69,10 +70,10 @@ impl Softmax {
     {
         let old = self.max;
         self.max = group.row_max(scores.row_max()).zip(old, max);
-        let by = old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * scale));
+        let rescale = old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * scale));
         weigh(scores, self.max, scale);
-        self.sum = self.sum.scale_add(by, scores.row_sum());
-        by
+        self.sum = self.sum.scale_add(rescale, scores.row_sum());
+        rescale
     }
 
     /// Returns the totals of the rows.

@@ -16,10 +16,23 @@ use isa::kernel;
 use isa::kernel::{Dtype, KernelDesc};
 use pipeline::cta::{Cluster, Cta};
 
-/// One compiled attention kernel.
+/// One compiled attention kernel, or a kernel of your own for a table that the host plans with.
 ///
-/// Its parameters are the tensor maps of Q, K, V and O, [`AttentionArgs`], [`Packed`] if its sequences are, and the
-/// [`SoftCap`] if it has one.
+/// Its parameters are, in this order:
+///
+/// 1. The tensor maps of Q, K, V and O, each of rank 4 ([`MapQ`], [`MapK`], [`MapV`], [`MapO`]).
+/// 2. [`AttentionArgs`].
+/// 3. [`Packed`], if its sequences are packed.
+/// 4. Its [`Score`](super::Score), if it takes one from the launch: [`SoftCap`] if `soft_cap`, or one of your own.
+///
+/// The kernel computes every entry of its CTA's list ([`Tiles`](super::work::Tiles)). An entry without blocks gets zeros in
+/// O, and −∞ in LSE if LSE is asked for. Of sequences of equal lengths, an entry may be a part of a tile
+/// ([`Part::of_group`](super::args::Part::of_group) is `Some`): each warp group stores its part with
+/// [`SplitTiles::store`](pipeline::grid::SplitTiles::store), and the group that gets the tile adds up all parts. Packed
+/// sequences are never split. [`Out`](super::out::Out) does all of that.
+///
+/// The host compares `dtype`, `bm`, `bn` and `packed` with the kernel's parameters. It trusts `head_dim`, `stages`, `windows`
+/// and `soft_cap`.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct Instance {
@@ -35,7 +48,7 @@ pub struct Instance {
     pub bn: u32,
     /// Blocks of keys, and of values, that are in shared memory.
     pub stages: u32,
-    /// Whether it takes a bound of the keys before the diagonal.
+    /// Whether it takes a left window: a bound of the keys before the diagonal (sliding window; FlashAttention `is_local`).
     pub windows: bool,
     /// Whether its sequences are packed.
     pub packed: bool,

@@ -9,7 +9,7 @@ use isa::kernel::{AfterWait, ByValue, KernelArg};
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role};
 use pipeline::grid::{DependentSlice, Waited};
-use pipeline::mma::Fragment;
+use pipeline::mma::{Fragment, TileOfGroup};
 use pipeline::prelude::*;
 
 /// Maps the sums of a tile to what is stored.
@@ -17,7 +17,7 @@ use pipeline::prelude::*;
 /// ```
 /// use warpipe_gpu_kernels::gemm::epilogue::Epilogue;
 /// use isa::kernel::KernelArg;
-/// use pipeline::mma::Fragment;
+/// use pipeline::mma::{Fragment, TileOfGroup};
 ///
 /// /// D = max(A·Bᵀ, floor)
 /// #[repr(C)]
@@ -44,12 +44,27 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     /// are in flight together. A kernel that reads C or is gated visits them one by one.
     const LOADS: bool = false;
 
+    /// Whether the epilogue computes a smooth function of each result, as GELU is. That takes longer than to store it, and the
+    /// host prefers kernels that multiply meanwhile.
+    const ACTIVATES: bool = false;
+
     /// Called once by each warp group before its first tile. Returns the epilogue for all tiles, for example with values
     /// that it has loaded.
     #[inline(always)]
     #[must_use]
     fn prepared<R: Role, Cl: ClusterShape>(self, _group: &Warpgroup<R, Cl>) -> Self {
         self
+    }
+
+    /// Called once by each warp group before it multiplies a tile, with the place of its part in the product. What it loads
+    /// here for [`visit`](Self::visit) arrives while the tile is multiplied. (CUTLASS: `begin` of a visitor's consumer store
+    /// callbacks.)
+    #[inline(always)]
+    fn begin_tile<R: Role, Cl: ClusterShape>(
+        &mut self,
+        _group: &Warpgroup<R, Cl>,
+        _tile: TileOfGroup,
+    ) {
     }
 
     /// Called once with all sums that are stored together, before `visit` gets any of them.

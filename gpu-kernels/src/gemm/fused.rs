@@ -60,6 +60,8 @@ fused! {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x192_2x1(128 x 192, cluster 2 x 1, Cooperative);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
+        _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
+        _128x144_2x1_pp(128 x 144, cluster 2 x 1, Pingpong);
         _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
         _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
@@ -71,6 +73,7 @@ fused! {
     GATED_BF16 {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
+        _128x160_2x1_pp(128 x 160, cluster 2 x 1, Pingpong);
         _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative);
     }
 }
@@ -80,6 +83,7 @@ fused! {
     f16,
     FUSED_F16 {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
+        _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
         _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
@@ -88,6 +92,7 @@ fused! {
     }
     GATED_F16 {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
+        _128x160_2x1_pp(128 x 160, cluster 2 x 1, Pingpong);
         _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative);
     }
 }

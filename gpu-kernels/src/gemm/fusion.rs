@@ -20,7 +20,7 @@ use isa::slice::Element;
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role};
 use pipeline::grid::DependentSlice;
-use pipeline::mma::Fragment;
+use pipeline::mma::{ColumnValues, Fragment, TileOfGroup};
 use pipeline::prelude::*;
 
 /// Makes chains: implemented for every [`Epilogue`].
@@ -86,12 +86,23 @@ impl<E: Epilogue> Chain for E {}
 pub trait Link: ByValue + KernelArg + AfterWait {
     /// Whether [`visit`](Self::visit) loads values ([`Epilogue::LOADS`]).
     const LOADS: bool = false;
+    /// Whether [`visit`](Self::visit) computes a smooth function ([`Epilogue::ACTIVATES`]).
+    const ACTIVATES: bool = false;
 
     /// Called once by each warp group before its first tile ([`Epilogue::prepared`]).
     #[inline(always)]
     #[must_use]
     fn prepared<R: Role, Cl: ClusterShape>(self, _group: &Warpgroup<R, Cl>) -> Self {
         self
+    }
+
+    /// Called once by each warp group before it multiplies a tile ([`Epilogue::begin_tile`]).
+    #[inline(always)]
+    fn begin_tile<R: Role, Cl: ClusterShape>(
+        &mut self,
+        _group: &Warpgroup<R, Cl>,
+        _tile: TileOfGroup,
+    ) {
     }
 
     /// Returns what the next link gets in place of `x`. If the kernel reads C, `c` is C at the same place.
@@ -129,10 +140,21 @@ pub struct Then<E, L> {
 impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
     const GATED: bool = E::GATED;
     const LOADS: bool = E::LOADS || L::LOADS;
+    const ACTIVATES: bool = E::ACTIVATES || L::ACTIVATES;
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
         Self { first: self.first.prepared(group), next: self.next.prepared(group) }
+    }
+
+    #[inline(always)]
+    fn begin_tile<R: Role, Cl: ClusterShape>(
+        &mut self,
+        group: &Warpgroup<R, Cl>,
+        tile: TileOfGroup,
+    ) {
+        self.first.begin_tile(group, tile);
+        self.next.begin_tile(group, if E::GATED { of_gated(tile) } else { tile });
     }
 
     #[inline(always)]
@@ -189,10 +211,20 @@ impl<E, A> Activated<E, A> {
 impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
     const GATED: bool = E::GATED;
     const LOADS: bool = E::LOADS;
+    const ACTIVATES: bool = true;
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
         Self::new(self.first.prepared(group))
+    }
+
+    #[inline(always)]
+    fn begin_tile<R: Role, Cl: ClusterShape>(
+        &mut self,
+        group: &Warpgroup<R, Cl>,
+        tile: TileOfGroup,
+    ) {
+        self.first.begin_tile(group, tile);
     }
 
     #[inline(always)]
@@ -246,6 +278,7 @@ pub struct Gated<E, L> {
 
 impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     const GATED: bool = true;
+    const ACTIVATES: bool = E::ACTIVATES || L::ACTIVATES;
 
     #[inline(always)]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
@@ -256,6 +289,16 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
         self.first.end(group);
         self.link.end(group);
+    }
+
+    #[inline(always)]
+    fn begin_tile<R: Role, Cl: ClusterShape>(
+        &mut self,
+        group: &Warpgroup<R, Cl>,
+        tile: TileOfGroup,
+    ) {
+        self.first.begin_tile(group, tile);
+        self.link.begin_tile(group, tile);
     }
 
     #[inline(always)]
@@ -277,12 +320,67 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     }
 }
 
+/// The part of D of a gated product's tile.
+#[inline(always)]
+const fn of_gated(tile: TileOfGroup) -> TileOfGroup {
+    TileOfGroup { column: tile.column / 2, columns: tile.columns / 2, ..tile }
+}
+
 /// The types of a bias: f32, bf16 and f16.
 pub trait BiasElement: Element {
     /// What a row or column behind the last one has.
     const ZERO: Self;
+    /// Whether [`add_columns`](Self::add_columns) loads the values itself.
+    const LOADS: bool = true;
     /// The value as f32.
     fn widened(self) -> f32;
+
+    /// Loads the values of a tile's columns, if registers hold them.
+    #[inline(always)]
+    fn hold_columns<R: Role, Cl: ClusterShape>(
+        _bias: &DependentSlice<'_, Self>,
+        _group: &Warpgroup<R, Cl>,
+        _tile: &TileOfGroup,
+    ) -> ColumnValues {
+        ColumnValues::NONE
+    }
+
+    /// Adds the value of its column to each value of `x`.
+    #[inline(always)]
+    fn add_columns(bias: &DependentSlice<'_, Self>, _held: &ColumnValues, x: Fragment) -> Fragment {
+        let bias = bias.by(&x);
+        let of = |column: u32| bias.get_or(column as usize, Self::ZERO).widened();
+        x.map_by(|_row| (), of, |x, (), bias| x + bias)
+    }
+}
+
+/// How a bias of 16-bit values is held while a tile is multiplied.
+macro_rules! held {
+    ($pair:path) => {
+        const LOADS: bool = false;
+
+        #[inline(always)]
+        fn hold_columns<R: Role, Cl: ClusterShape>(
+            bias: &DependentSlice<'_, Self>,
+            group: &Warpgroup<R, Cl>,
+            tile: &TileOfGroup,
+        ) -> ColumnValues {
+            let bias = bias.by(group);
+            ColumnValues::load(group, tile, |column| {
+                bias.get_or(column as usize, Self::ZERO).to_bits()
+            })
+        }
+
+        #[inline(always)]
+        fn add_columns(
+            _bias: &DependentSlice<'_, Self>,
+            held: &ColumnValues,
+            x: Fragment,
+        ) -> Fragment {
+            let widened = |[low, high]: [u16; 2]| $pair(u32::from(low) | u32::from(high) << 16);
+            held.map(x, widened, |x, bias| x + bias)
+        }
+    };
 }
 
 impl BiasElement for f32 {
@@ -296,6 +394,7 @@ impl BiasElement for f32 {
 
 impl BiasElement for bf16 {
     const ZERO: Self = bf16::ZERO;
+    held!(isa::cvt::bf16x2_to_f32);
 
     #[inline(always)]
     fn widened(self) -> f32 {
@@ -306,6 +405,7 @@ impl BiasElement for bf16 {
 // `half` would convert with a dozen integer instructions.
 impl BiasElement for f16 {
     const ZERO: Self = f16::ZERO;
+    held!(isa::cvt::f16x2_to_f32);
 
     #[inline(always)]
     fn widened(self) -> f32 {
@@ -322,16 +422,33 @@ impl BiasElement for f16 {
 pub struct PerColBias<'a, T: BiasElement> {
     /// One value for each column of D, which is a row of B.
     pub bias: DependentSlice<'a, T>,
+    /// Those of the tile that is multiplied.
+    held: ColumnValues,
+}
+
+impl<'a, T: BiasElement> PerColBias<'a, T> {
+    /// Adds `bias`: one value for each column of D, which is a row of B.
+    #[must_use]
+    pub const fn new(bias: DependentSlice<'a, T>) -> Self {
+        Self { bias, held: ColumnValues::NONE }
+    }
 }
 
 impl<T: BiasElement> Link for PerColBias<'_, T> {
-    const LOADS: bool = true;
+    const LOADS: bool = T::LOADS;
+
+    #[inline(always)]
+    fn begin_tile<R: Role, Cl: ClusterShape>(
+        &mut self,
+        group: &Warpgroup<R, Cl>,
+        tile: TileOfGroup,
+    ) {
+        self.held = T::hold_columns(&self.bias, group, &tile);
+    }
 
     #[inline(always)]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
-        let bias = self.bias.by(&x);
-        let of = |column: u32| bias.get_or(column as usize, T::ZERO).widened();
-        x.map_by(|_row| (), of, |x, (), bias| x + bias)
+        T::add_columns(&self.bias, &self.held, x)
     }
 }
 
@@ -466,6 +583,8 @@ impl EltAct {
 }
 
 impl Link for EltAct {
+    const ACTIVATES: bool = true;
+
     #[inline(always)]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         match self.kind {

@@ -80,6 +80,8 @@ pub struct Instance {
     pub swap_ab: bool,
     /// Whether D is half as wide as the product ([`Epilogue::GATED`]).
     pub gated: bool,
+    /// Whether the epilogue computes an activation of each result ([`Epilogue::ACTIVATES`]).
+    pub activates: bool,
 }
 
 /// The types of the product's A and B.
@@ -158,6 +160,7 @@ impl Instance {
             has_c: G::ReadsC::HOLDS,
             swap_ab: <G::Output as Orientation>::SWAP_AB,
             gated: G::Epilogue::GATED,
+            activates: G::Epilogue::ACTIVATES,
         }
     }
 

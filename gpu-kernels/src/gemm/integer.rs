@@ -21,7 +21,7 @@ use super::scheduler::{DataParallel, TileScheduler};
 use half::bf16;
 use isa::kernel::KernelArg;
 use isa::wgmma::{M64, Shape};
-use pipeline::mma::{Fragment, IntAccumulator, MmaStage};
+use pipeline::mma::{Fragment, GROUP_ROWS, IntAccumulator, MmaStage};
 use pipeline::prelude::*;
 use pipeline::ring::Consumer;
 use pipeline::tile::EpilogueElement;
@@ -66,7 +66,7 @@ where
 
 /// What the two main loops have in common: all warp groups multiply each tile together, 64 rows each.
 macro_rules! main_loop {
-    ($(#[$doc:meta])* $name:ident where [$($bound:tt)*] |$out:ident, $sum:ident, $at:ident| $store:expr) => {
+    ($(#[$doc:meta])* $name:ident where [$($bound:tt)*] |$out:ident, $begun:ident, $sum:ident, $at:ident| $store:expr) => {
         $(#[$doc])*
         pub struct $name<const BM: usize, const BN: usize>;
 
@@ -98,8 +98,9 @@ macro_rules! main_loop {
                 const { assert!(!G::Scheduler::SPLITS_K, "whole numbers are summed in whole tiles"); }
                 let group = $out.group;
                 for work in tiles.clone() {
-                    let $sum = sum::<G, _, STAGES, BN>(group, &mut operands, work.k_tiles);
                     let $at = tiles.origin(&work, BM, BN).below(rows_above(group));
+                    let $begun = $out.begin(GROUP_ROWS, BN, $at);
+                    let $sum = sum::<G, _, STAGES, BN>(group, &mut operands, work.k_tiles);
                     $store;
                 }
             }
@@ -110,15 +111,15 @@ macro_rules! main_loop {
 main_loop! {
     /// The main loop of products with s32 results. The epilogue is [`IntLinear`].
     IntegerSums where [G: Config<Epilogue = IntLinear>, G::Output: Orientation<Out = i32>]
-    |out, sum, at| {
+    |out, begun, sum, at| {
         let alpha = out.epilogue.alpha;
-        out.store_ints(&sum, at, |values| values.map(|x| x.wrapping_mul(alpha)));
+        out.store_ints(&begun, &sum, at, |values| values.map(|x| x.wrapping_mul(alpha)));
     }
 }
 
 main_loop! {
     /// The main loop of products whose sums become f32 for the epilogue.
-    Dequantized where [] |out, sum, at| out.store_at_once(sum.to_f32(), at)
+    Dequantized where [] |out, begun, sum, at| out.store_at_once(&begun, sum.to_f32(), at)
 }
 
 // A device build that records traces has none of these.

@@ -205,7 +205,9 @@ where
         out: &mut OutputOf<'_, G, Self>,
     ) {
         let group = out.group;
+        let origin = |work: &_| tiles.origin(work, BM, BN).below(rows_above(group));
         for work in tiles.clone() {
+            let begun = out.begin(GROUP_ROWS, BN, origin(&work));
             let mut sum = Accumulator::<BN>::start(group, operands.wait());
             for _ in 1..work.k_tiles {
                 sum.next(operands.wait()).release();
@@ -214,8 +216,7 @@ where
             last.release();
 
             tiles.fixup(group, &work, Part::whole(), sum, |sum| {
-                let at = tiles.origin(&work, BM, BN).below(rows_above(group));
-                out.store_at_once(sum, at);
+                out.store_at_once(&begun, sum, origin(&work));
             });
         }
     }
@@ -269,6 +270,7 @@ where
             let mut sum =
                 SplitAccumulator::<HALF, HALF>::start(group, operands.wait()).start_right();
             loop {
+                let begun = out.begin(GROUP_ROWS, 2 * HALF, origin(&work));
                 for _ in 1..work.k_tiles {
                     sum.next(operands.wait()).release();
                 }
@@ -278,21 +280,21 @@ where
                     last.release();
                     one_by_one(left, right, |part, half| {
                         tiles.fixup(group, &work, part, half, |half| {
-                            out.store_at_once(half, origin(&work).right_by(part.first()));
+                            out.store_at_once(&begun, half, origin(&work).right_by(part.first()));
                         });
                     });
                     let Some(next) = works.next() else { return };
                     work = next;
                     break;
                 }
-                out.store_at_once(left, origin(&work));
+                out.store_at_once(&begun, left, origin(&work));
                 let (right, last) = rest.finish();
                 last.release();
                 let Some(next) = works.next() else {
-                    return out.store_at_once(right, origin(&work).right_by(HALF));
+                    return out.store_at_once(&begun, right, origin(&work).right_by(HALF));
                 };
                 let started = SplitAccumulator::start(group, operands.wait());
-                out.store_at_once(right, origin(&work).right_by(HALF));
+                out.store_at_once(&begun, right, origin(&work).right_by(HALF));
                 sum = started.start_right();
                 work = next;
             }
@@ -365,6 +367,8 @@ where
                 }
                 continue;
             }
+            let origin = |work: &_| tiles.origin(work, BLOCKS * GROUP_ROWS, BN);
+            let begun = out.begin(BLOCKS * GROUP_ROWS, BN, origin(&work));
             let turn = turns.wait();
             let mut sum = TallAccumulator::<BN, BLOCKS>::start(group, operands.wait());
             for _ in 1..work.k_tiles {
@@ -376,8 +380,7 @@ where
 
             let turn = source_turns.as_mut().map(|turns| turns.wait());
             for (block, sum) in sum.blocks().into_iter().enumerate() {
-                let tile = tiles.origin(&work, BLOCKS * GROUP_ROWS, BN);
-                out.store(sum, tile.below(block * GROUP_ROWS));
+                out.store(&begun, sum, origin(&work).below(block * GROUP_ROWS));
             }
             if let Some(turn) = turn {
                 turn.pass_on();

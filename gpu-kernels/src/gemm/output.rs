@@ -7,7 +7,9 @@ use super::scheduler::TileOrigin;
 use core::marker::PhantomData;
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role, Unshared};
-use pipeline::mma::{Fragment, Fragments, GROUP_ROWS, IntAccumulator, TransposedFragments};
+use pipeline::mma::{
+    Fragment, Fragments, GROUP_ROWS, IntAccumulator, TileOfGroup, TransposedFragments,
+};
 use pipeline::prelude::*;
 use pipeline::ring::{Consumer, OrdinaryReads};
 use pipeline::store::{FreeBuffer, PublishedBuffer, Stores};
@@ -220,6 +222,10 @@ impl Columns {
     }
 }
 
+/// The proof that a tile has [begun](Output::begin). The main loop makes one for each tile and uses it up with it.
+#[must_use]
+pub struct Begun(());
+
 /// What a warp group needs to store a tile. `C` is the tile in a slot of the ring of C, and `R` says which warp groups
 /// read it. The tensor maps have the rank `K`.
 pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl, K: MapRank = Rank2> {
@@ -244,16 +250,31 @@ where
     Cl: ClusterShape,
     K: MapRank,
 {
+    /// Begins a tile, before it is multiplied: the epilogue may load what it needs for it. This warp group's part has `rows`
+    /// rows and `columns` columns, and its first element lies at `at`.
+    ///
+    /// Waits for nothing. The proof that [`store`](Self::store) needs is for this tile.
+    #[inline(always)]
+    pub fn begin(&mut self, rows: usize, columns: usize, at: TileOrigin) -> Begun {
+        let ((row, column), extent) = (place::<D>(at), [rows as u32, columns as u32]);
+        let [rows, columns] = if D::SWAP_AB { [extent[1], extent[0]] } else { extent };
+        let transposed = D::SWAP_AB;
+        let tile = TileOfGroup { row, column, rows, columns, transposed };
+        self.epilogue.begin_tile(self.group, tile);
+        Begun(())
+    }
+
     /// Applies the epilogue to an accumulator of 64 rows and `N` columns, rounds the results and stores them. The
     /// first element lies at `at`.
     ///
     /// For each epilogue tile, this waits for a full slot of the ring of C, if there is one, and then for a free store
     /// buffer.
     #[inline(always)]
-    pub fn store<const N: usize>(&mut self, mut sums: Accumulator<N>, at: TileOrigin)
+    pub fn store<const N: usize>(&mut self, begun: &Begun, mut sums: Accumulator<N>, at: TileOrigin)
     where
         M64<N>: Shape,
     {
+        let Begun(()) = begun;
         self.epilogue.begin(&mut sums);
         let tiles = const { Columns::new(N / product_columns::<E>(), D::COLS) };
         // Where D's first column lies, which is half as far to the right as that of a gated product.
@@ -296,13 +317,17 @@ where
     /// This takes fewer barriers. It is for main loops in which the previous stores have read their buffers long before
     /// the next ones; ping-pong stores too often, and was slower with it (docs/performance.md).
     #[inline(always)]
-    pub fn store_at_once<const N: usize>(&mut self, mut sums: Accumulator<N>, at: TileOrigin)
-    where
+    pub fn store_at_once<const N: usize>(
+        &mut self,
+        begun: &Begun,
+        mut sums: Accumulator<N>,
+        at: TileOrigin,
+    ) where
         M64<N>: Shape,
     {
         let fills = const { N == STORE_STAGES * D::COLS && !D::SWAP_AB && !E::GATED };
         if !fills || self.source.is_some() {
-            return self.store(sums, at);
+            return self.store(begun, sums, at);
         }
         self.epilogue.begin(&mut sums);
         let count = const { N / FRAGMENT_COLS };
@@ -344,6 +369,7 @@ where
     #[inline(always)]
     pub fn store_ints<const N: usize>(
         &mut self,
+        _begun: &Begun,
         sums: &IntAccumulator<N>,
         at: TileOrigin,
         f: impl Fn([i32; 8]) -> [i32; 8],

@@ -13,7 +13,7 @@ use super::scheduler::TileScheduler;
 use isa::misc::nounroll;
 use isa::wgmma::{M64, Shape};
 use pipeline::grid::Part;
-use pipeline::mma::{MmaStage, PromoteTiles, PromotedAccumulator};
+use pipeline::mma::{GROUP_ROWS, MmaStage, PromoteTiles, PromotedAccumulator};
 use pipeline::prelude::*;
 use pipeline::ring::Consumer;
 use pipeline::tile::EpilogueElement;
@@ -50,7 +50,9 @@ where
         out: &mut OutputOf<'_, G, Self>,
     ) {
         let group = out.group;
+        let origin = |work: &_| tiles.origin(work, BM, BN).below(rows_above(group));
         for work in tiles.clone() {
+            let begun = out.begin(GROUP_ROWS, BN, origin(&work));
             let mut sum = Accumulator::<BN>::zeros();
             for _ in 0..work.k_tiles {
                 nounroll();
@@ -59,8 +61,7 @@ where
                 sum.promote(&part);
             }
             tiles.fixup(group, &work, Part::whole(), sum, |sum| {
-                let at = tiles.origin(&work, BM, BN).below(rows_above(group));
-                out.store_at_once(sum, at);
+                out.store_at_once(&begun, sum, origin(&work));
             });
         }
     }
@@ -121,6 +122,7 @@ where
         loop {
             let mut sum = PromotedAccumulator::<P, W>::start(group, operands.wait());
             loop {
+                let begun = out.begin(GROUP_ROWS, BN, origin(&work));
                 for _ in 1..work.k_tiles {
                     nounroll();
                     sum.next(|| operands.wait()).release();
@@ -129,21 +131,21 @@ where
                     let (sum, last) = sum.finish::<BN>();
                     last.release();
                     tiles.fixup(group, &work, Part::whole(), sum, |sum| {
-                        out.store_at_once(sum, origin(&work));
+                        out.store_at_once(&begun, sum, origin(&work));
                     });
                     let Some(next) = works.next() else { return };
                     work = next;
                     break;
                 }
                 let (left, rest) = sum.finish_left::<L>();
-                out.store_at_once(left, origin(&work));
+                out.store_at_once(&begun, left, origin(&work));
                 let (right, last) = rest.finish();
                 last.release();
                 let Some(next) = works.next() else {
-                    return out.store_at_once(right, origin(&work).right_by(L));
+                    return out.store_at_once(&begun, right, origin(&work).right_by(L));
                 };
                 sum = PromotedAccumulator::start(group, operands.wait());
-                out.store_at_once(right, origin(&work).right_by(L));
+                out.store_at_once(&begun, right, origin(&work).right_by(L));
                 work = next;
             }
         }

@@ -220,7 +220,7 @@ pub enum AttentionError {
     },
     /// No kernel of the table computes the problem.
     #[error(
-        "no attention kernel for {dtype}, head dim {dim}{packed}{softcap}; the table of {count} has: {have}"
+        "no attention kernel for {dtype}, head dim {dim}{packed}{softcap}{window}; the table of {count} has: {have}"
     )]
     NoInstance {
         /// Element type.
@@ -231,6 +231,8 @@ pub enum AttentionError {
         packed: &'static str,
         /// " with a soft-cap", or nothing.
         softcap: &'static str,
+        /// " with a left window", or nothing.
+        window: &'static str,
         /// Kernels in the table.
         count: usize,
         /// What they compute.

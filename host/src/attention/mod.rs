@@ -55,7 +55,8 @@ impl Attention {
         Self::with_tables(device, image, INSTANCES, DECODE_INSTANCES)
     }
 
-    /// Loads the kernels of a table of your own. It has no kernels for few queries.
+    /// Loads the kernels of a table of your own. It has no kernels for few queries. [`Instance`] says what a kernel of a table
+    /// must do.
     ///
     /// # Errors
     /// An error of [`Device::load`]; a row of the table that contradicts its kernel; a kernel that the image does not
@@ -165,6 +166,14 @@ fn check_instance(instance: &Instance) -> Result<(), AttentionError> {
         return bad(format!(
             "the table says tensor maps of {dtype} and rank 4; the kernel has {have}"
         ));
+    }
+    // A work list of other tiles would be wrong without an error.
+    let [queries, keys] = [0, 1].map(|map: usize| params[map].box_rows);
+    if queries != bm {
+        return bad(format!("the table says tiles of {bm} queries; the kernel has {queries}"));
+    }
+    if keys != bn {
+        return bad(format!("the table says blocks of {bn} keys; the kernel has {keys}"));
     }
     Ok(())
 }

@@ -157,6 +157,7 @@ fn pick_tiles(
                 Sequences::Equal { .. } => "",
             },
             softcap: if problem.softcap.is_some() { " with a soft-cap" } else { "" },
+            window: if problem.mask.left.is_some() { " with a left window" } else { "" },
             count: table.len(),
             have: table_in_words(table),
         });
@@ -189,14 +190,24 @@ fn table_in_words(table: &[Instance]) -> String {
     let mut kinds: Vec<String> = table.iter().map(in_words).collect();
     kinds.sort();
     kinds.dedup();
+    // A kernel with windows also computes what one without them does.
+    let all = kinds.clone();
+    kinds.retain(|kind| {
+        let rest = kind.strip_suffix(NO_WINDOW);
+        rest.is_none_or(|rest| !all.iter().any(|other| other == rest))
+    });
     if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") }
 }
+
+/// Of a kernel that takes no left window.
+const NO_WINDOW: &str = " without a left window";
 
 /// What an instance computes.
 fn in_words(instance: &Instance) -> String {
     let packed = if instance.packed { " of packed sequences" } else { "" };
     let cap = if instance.soft_cap { " with a soft-cap" } else { "" };
-    format!("{} head dim {}{packed}{cap}", instance.dtype.name(), instance.head_dim)
+    let window = if instance.windows { "" } else { NO_WINDOW };
+    format!("{} head dim {}{packed}{cap}{window}", instance.dtype.name(), instance.head_dim)
 }
 
 fn split_in_words(instance: &DecodeInstance) -> String {

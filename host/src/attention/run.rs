@@ -191,7 +191,10 @@ impl BoundAttention<'_> {
     }
 
     /// Queues attention with a [`Score`](gpu_kernels::attention::Score) of your own, for kernels of your own
-    /// ([`Attention::with_instances`](super::Attention::with_instances)), which take it after [`AttentionArgs`].
+    /// ([`Attention::with_instances`](super::Attention::with_instances)).
+    ///
+    /// The score is the last parameter: after [`AttentionArgs`], or after [`Packed`] if the sequences are packed. The
+    /// problem's soft-cap is not passed; a score of your own has to apply it.
     ///
     /// # Errors
     /// The errors of [`BoundAttention::run`]; [`Error::LaunchParam`] for a kernel that takes another score;

@@ -92,7 +92,7 @@ impl<'s, T: FusedElement> Fused<'s> for LinCombPerColBiasEltAct<'s, T> {
     fn of(fusion: &Fusion<'s>, bias: DependentSlice<'s, T>) -> Self {
         let Fusion { alpha, beta, activation, residual, .. } = *fusion;
         let linear = Linear { alpha, beta };
-        linear.then(PerColBias { bias }).then(activation).then(Residual { factor: residual })
+        linear.then(PerColBias::new(bias)).then(activation).then(Residual { factor: residual })
     }
 }
 
@@ -100,7 +100,7 @@ impl<'s, T: FusedElement> Fused<'s> for LinCombPerColBiasGated<'s, T> {
     type Element = T;
     fn of(fusion: &Fusion<'s>, bias: DependentSlice<'s, T>) -> Self {
         let linear = Linear { alpha: fusion.alpha, beta: 0.0 };
-        linear.then(PerColBias { bias }).gated(fusion.activation)
+        linear.then(PerColBias::new(bias)).gated(fusion.activation)
     }
 }
 

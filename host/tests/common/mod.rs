@@ -87,6 +87,7 @@ pub const fn instance(
         has_c,
         swap_ab: false,
         gated: false,
+        activates: false,
     }
 }
 

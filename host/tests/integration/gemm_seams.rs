@@ -140,7 +140,7 @@ fn a_chain_of_bias_gelu_and_residual() {
     for index in 0..CHAINED.len() {
         let mut d = device.alloc(2 * m * n).unwrap();
         let epilogue: GeluResidual<'_> = Linear { alpha: 0.25, beta: 0.0 }
-            .then(PerColBias { bias: bias.buffer.dependent_slice() })
+            .then(PerColBias::new(bias.buffer.dependent_slice()))
             .activated::<Gelu>()
             .then(Residual { factor: 2.0 });
         let plan = gemm.plan_with(&problem(size, Dtype::Bf16, true), index).unwrap();
@@ -194,7 +194,7 @@ fn gates_of_kernels_of_ones_own() {
         let mut d = device.alloc(instance.out.size() * m * n / 2).unwrap();
         let epilogue: SwiGlu<'_> = Linear { alpha: 0.25, beta: 0.0 }
             .gated(EltAct::SILU)
-            .then(PerColBias { bias: bias.buffer.dependent_slice() });
+            .then(PerColBias::new(bias.buffer.dependent_slice()));
         let plan = gemm.plan_with(&problem(size, instance.out, false), index).unwrap();
         plan.run_with(&a.buffer, &b.buffer, None, &mut d, epilogue).unwrap();
         let d = data::decode(&d.to_vec().unwrap(), instance.out).unwrap();

@@ -1,8 +1,8 @@
 //! Attention on the SM model with the kernels of the table: results against the f64 reference, operands where they
 //! lie, and every byte that does not belong to O or LSE as it was.
 
-use gpu_kernels::attention::INSTANCES;
 use gpu_kernels::attention::decode::DECODE_INSTANCES;
+use gpu_kernels::attention::{INSTANCES, Instance};
 use host::attention::{Attention, AttentionPlan, AttentionProblem, Heads, Mask, Operand};
 use host::attention::{Sequences, Strides};
 use host::data::{decode, encode, normal, rounded};
@@ -380,6 +380,38 @@ fn plans_say_what_they_are() {
     assert!(
         text.starts_with("no attention kernel for bf16, head dim 80 of packed sequences;"),
         "{text}"
+    );
+}
+
+/// A table of one row, which differs from one of the kernels' table.
+fn table(change: impl FnOnce(&mut Instance)) -> &'static [Instance] {
+    let mut row = *INSTANCES.iter().find(|i| !i.windows && !i.packed && !i.soft_cap).unwrap();
+    change(&mut row);
+    vec![row].leak()
+}
+
+#[test]
+fn a_row_of_a_table_that_contradicts_its_kernel_is_refused() {
+    let device = device(3);
+    let refused = |change: fn(&mut Instance), words: &str| {
+        let error = Attention::with_instances(&device, &IMAGE, table(change)).err().unwrap();
+        assert!(error.to_string().ends_with(words), "{error}");
+    };
+    refused(|i| i.bm = 128, ": the table says tiles of 128 queries; the kernel has 192");
+    refused(|i| i.bn = 64, ": the table says blocks of 64 keys; the kernel has 128");
+    refused(|i| i.bn = 0, ": tile 192x0x64: no size may be 0");
+}
+
+#[test]
+fn a_table_without_windows_says_so() {
+    let attention = Attention::with_instances(&device(3), &IMAGE, table(|_| {})).unwrap();
+    let mask = Mask { left: Some(100), right: Some(0) };
+    let problem = AttentionProblem { mask, ..bshd(4, 2, 64, [2, 300, 300]) };
+    let text = attention.plan(&problem).err().unwrap().to_string();
+    assert_eq!(
+        text,
+        "no attention kernel for bf16, head dim 64 with a left window; the table of 1 has: \
+         bf16 head dim 64 without a left window"
     );
 }
 

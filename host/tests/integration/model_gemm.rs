@@ -188,6 +188,7 @@ const fn instance(desc: &'static KernelDesc, has_c: bool) -> Instance {
         has_c,
         swap_ab: false,
         gated: false,
+        activates: false,
     }
 }
 pub static TABLE: [Instance; 2] = [instance(&PLAIN, false), instance(&PLAIN_C, true)];

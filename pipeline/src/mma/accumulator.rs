@@ -244,8 +244,8 @@ impl<const N: usize, S: Copy> TallAccumulator<N, 1, S>
 where
     M64<N>: Shape<S>,
 {
-    /// Returns this thread's 8 values of fragment number `fragment`. A fragment has 64 rows, 16 per warp, and 16
-    /// columns.
+    /// Returns this thread's 8 values of fragment number `fragment`, below `N` / 16. A fragment has 64 rows, 16 per warp, and
+    /// 16 columns.
     ///
     /// For each of the fragment's two 8-column halves, the values are (row, col), (row, col + 1),
     /// (row + 8, col), (row + 8, col + 1), where row = lane / 4 within the warp's 16 rows and col =
@@ -523,7 +523,8 @@ where
     /// Ends the accumulation, as [`finish`](Self::finish) does, but does not wait before `known` is computed.
     ///
     /// Arithmetic that is to overlap the batch comes before this call, and `known` is a result of it. ptxas moves
-    /// arithmetic behind a plain wait.
+    /// arithmetic behind a plain wait. Give a value that is not negative. A negative one is right too, but costs a load of
+    /// shared memory.
     ///
     /// Waits for the batch, and leaves the `NEWER` batches behind it in flight. (PTX `wgmma.wait_group`; CUTLASS
     /// `warpgroup_wait`.)
@@ -538,7 +539,7 @@ where
     /// fn overlap(group: &Group, other: &Accumulator<64>, slot: Slot) -> Accumulator<128> {
     ///     let batch = Accumulator::<128>::start(group, slot);
     ///     let max = group.row_max(other.row_max());
-    ///     let (sum, slot) = batch.finish_after(max.0[0] + max.0[1]);
+    ///     let (sum, slot) = batch.finish_after(max.0[0].abs() + max.0[1].abs());
     ///     slot.release();
     ///     sum
     /// }

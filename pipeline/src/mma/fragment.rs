@@ -80,6 +80,12 @@ impl Fragment {
         Self { first: (column, row), transposed: !self.transposed, ..self }
     }
 
+    /// Whether rows of the result are columns of the accumulator ([`transposed`](Self::transposed)).
+    #[inline(always)]
+    pub(crate) const fn is_transposed(&self) -> bool {
+        self.transposed
+    }
+
     /// Returns the row and column of value `i` in the result.
     #[inline(always)]
     #[must_use]
@@ -94,6 +100,12 @@ impl Fragment {
     #[must_use]
     pub fn map(self, f: impl FnMut(f32) -> f32) -> Self {
         Self { values: self.values.map(f), ..self }
+    }
+
+    /// Replaces value `i`, x, by `f(i, x)`.
+    #[inline(always)]
+    pub(crate) fn indexed(self, f: impl Fn(usize, f32) -> f32) -> Self {
+        Self { values: core::array::from_fn(|i| f(i, self.values[i])), ..self }
     }
 
     /// Replaces each value x by `f(x, row, column)`, with its row and column in the result.
@@ -171,8 +183,7 @@ impl Fragment {
 }
 
 impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
-    /// Returns the place of this thread's value `i` of a fragment: the row, of 64, and the column,
-    /// of 16.
+    /// Returns the place of this thread's value `i`, below 8, of a fragment: the row, of 64, and the column, of 16.
     ///
     /// (PTX manual: the D fragment of `wgmma.mma_async`; CUTLASS: `partition_C` of an identity
     /// tensor.)

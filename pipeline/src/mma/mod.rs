@@ -10,10 +10,12 @@
 //! | [`Rows`] | one value for each of a thread's rows |
 //! | [`SplitAccumulator`] | an accumulator split along N, so that its epilogue overlaps the next main loop |
 //! | [`PromotedAccumulator`] | f32 sums of 8-bit floats, to which the tensor cores' sums of each k tile are added |
+//! | [`ColumnValues`] | one value for each column of a tile, loaded before the tile is multiplied |
 //! | [`Fragment`], [`Fragments`] | pieces of an accumulator on their way to epilogue tiles |
 
 mod a_fragment;
 mod accumulator;
+mod broadcast;
 mod fragment;
 mod operand;
 mod promoted;
@@ -23,6 +25,7 @@ mod split;
 
 pub use a_fragment::{AFragment, AShape, Pack};
 pub use accumulator::*;
+pub use broadcast::{ColumnValues, TileOfGroup};
 pub use fragment::*;
 pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, store_words, within};
 pub use operand::{MmaStage, MmaTiles, Operands};

@@ -179,6 +179,32 @@ fn a_fragment_beyond_the_tile() {
     always(&reports, Rule::Panic, "fewer fragments");
 }
 
+#[test]
+fn a_fragment_beyond_the_store_buffers() {
+    // A buffer has four fragments, and both together have eight. On the device the number wraps around.
+    for (all, fragment) in [(false, 4), (true, 8)] {
+        let reports = findings(|cta: ThisCta, _from, _to| {
+            let (cta, (_ring, stores)) = cta.init();
+            cta.specialize(
+                |_load| {},
+                |work| {
+                    let mut stores = stores.by(&work);
+                    if all {
+                        let mut free = stores.acquire_all();
+                        free.put(fragment - 1, [1.0; 8]);
+                        free.put(fragment, [1.0; 8]);
+                    } else {
+                        let mut free = stores.acquire();
+                        free.put(fragment - 1, [1.0; 8]);
+                        free.put(fragment, [1.0; 8]);
+                    }
+                },
+            );
+        });
+        always(&reports, Rule::Panic, "fewer fragments");
+    }
+}
+
 /// One batch that is issued and never finished; the slot with it.
 fn unfinished(lose: impl Fn(&Group, MmaSlot) + Sync) -> Vec<Report> {
     type MmaPlan = SmemPlan<(MmaRing,)>;

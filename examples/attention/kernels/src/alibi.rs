@@ -2,23 +2,23 @@
 
 // example: score
 use warpipe::gpu_kernels::attention::{Place, Score};
-use warpipe::isa::math::ex2_approx_ftz;
 use warpipe::isa::wgmma::{M64, Shape};
 use warpipe::pipeline::cta::{ClusterShape, Role};
+use warpipe::pipeline::grid::DependentSlice;
 use warpipe::pipeline::mma::Rows;
 use warpipe::prelude::*;
 
-/// Subtracts the distance from a query back to a key, times a slope for each head, for a causal mask.
+/// Subtracts the distance from a query back to a key, times the slope of the head, for a causal mask.
 ///
 /// (Press et al. 2021, "Train short, test long"; FlashAttention's `alibi_slopes`.)
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
-pub struct Alibi {
-    /// The slope of head h is 2^(-step · (h + 1)). The paper has step = 8 / heads.
-    pub step: f32,
+pub struct Alibi<'a> {
+    /// The slope of each head of Q, in device memory.
+    pub slopes: DependentSlice<'a, f32>,
 }
 
-impl Score for Alibi {
+impl Score for Alibi<'_> {
     const CHANGES: bool = true;
 
     #[inline(always)]
@@ -30,14 +30,15 @@ impl Score for Alibi {
     ) where
         M64<BN>: Shape,
     {
-        let slope = ex2_approx_ftz(-self.step * (at.head + 1) as f32);
+        let slope = self.slopes.by(group).get_or(at.head as usize, 0.0);
         // From the query of this thread's upper row to its first key. The lower row is 8 further down, and the distances
         // from that key to the thread's other keys are constants.
-        let (row, own) = group.place(0);
-        let nearest = (at.key as i32 - at.query as i32 - at.diagonal) + (own as i32 - row as i32);
+        let (row, first_column) = group.place(0);
+        let nearest =
+            (at.key as i32 - at.query as i32 - at.diagonal) + (first_column as i32 - row as i32);
         let upper = slope * nearest as f32;
         scores.map_rows(Rows([upper, upper - 8.0 * slope]), |x, bias| x + bias);
-        scores.map_at(group, |x, _, column| x + slope * (column - own) as f32);
+        scores.map_at(group, |x, _, column| x + slope * (column - first_column) as f32);
     }
 }
 // end
@@ -66,9 +67,9 @@ pub fn alibi(
     v: &MapV<bf16, 128, 128>,
     o: &MapO<bf16>,
     args: AttentionArgs<'_>,
-    bias: Alibi,
+    bias: Alibi<'_>,
 ) {
-    // The plan's sizes, and whether masks may have a bound before the diagonal.
+    // The plan's sizes, and whether masks may have a left window.
     attention::<_, _, _, _, _, 128, 128, 128, 2, 2, 2, false>(cta, q, k, v, o, &args, Equal, bias);
 }
 // end

@@ -58,8 +58,8 @@ pub fn blocks(
                 let (mut scores, (same, key)) = Accumulator::<64>::start(&group, operands).finish();
                 key.release();
                 q = same;
-                let by = softmax.next(&group, &mut scores);
-                sum.map_rows(by, |x, by| x * by);
+                let rescale = softmax.next(&group, &mut scores);
+                sum.map_rows(rescale, |x, by| x * by);
                 let p = scores.to_a::<bf16>();
                 let (more, value) = sum.add(&group, (p, values.wait())).finish();
                 value.release();

@@ -41,6 +41,7 @@ type Plan<const STAGES: usize> = SmemPlan<(
 pub type SmallCta<const STAGES: usize> = Cta<(Load, Math), Alone, Plan<STAGES>>;
 // end
 
+// example: kernel
 /// O = softmax(scale · Q·Kᵀ) · V for 64 queries and 64 keys. `scale` has the factor log2(e) in it.
 #[kernel]
 pub fn one_block(
@@ -103,3 +104,4 @@ pub fn one_block(
         },
     );
 }
+// end

@@ -55,12 +55,12 @@ pub fn overlap(
                 let (mut scores, (same, key)) = next.finish();
                 key.release();
                 q = same;
-                let by = softmax.next(&group, &mut scores);
+                let rescale = softmax.next(&group, &mut scores);
                 let (before, value) = pv.finish();
                 value.release();
                 p = scores.to_a();
                 sum = before;
-                sum.map_rows(by, |x, by| x * by);
+                sum.map_rows(rescale, |x, by| x * by);
             }
             q.release();
             let (mut sum, value) = sum.add(&group, (p, values.wait())).finish();

@@ -21,7 +21,8 @@ impl Softmax {
         Self { max: Rows::splat(f32::NEG_INFINITY), sum: RowParts([0.0; 2]), scale }
     }
 
-    /// Replaces the scores of a block by their weights. Returns what O so far is to be multiplied by.
+    /// Replaces the scores of a block by their weights. Returns what O so far is to be multiplied by
+    /// (FlashAttention-3: `scores_scale`).
     ///
     /// Each row of the first block has a score that is not −∞.
     #[inline(always)]
@@ -35,10 +36,10 @@ impl Softmax {
     {
         let (old, scale) = (self.max, self.scale);
         self.max = group.row_max(scores.row_max()).zip(old, max);
-        let by = old.zip(self.max, |old, new| ex2_approx_ftz((old - new) * scale));
+        let rescale = old.zip(self.max, |old, new| ex2_approx_ftz((old - new) * scale));
         scores.map_rows(self.max, |x, max| ex2_approx_ftz((x - max) * scale));
-        self.sum = self.sum.scale_add(by, scores.row_sum());
-        by
+        self.sum = self.sum.scale_add(rescale, scores.row_sum());
+        rescale
     }
 
     /// Returns 1 / the sum of each row's weights.

@@ -39,13 +39,14 @@ type Plan = SmemPlan<(
     StoreBuffers<bf16, 1, Math>,
     NamedSequence<Math, Turns>,
 )>;
-type ThisCta = Cta<(Load, Math), Alone, Plan>;
+/// A CTA with two warp groups that take turns.
+pub type TurnsCta = Cta<(Load, Math), Alone, Plan>;
 // end
 
 /// Causal O = softmax(scale · Q·Kᵀ) · V. `scale` has the factor log2(e) in it.
 #[kernel]
 pub fn turns(
-    cta: ThisCta,
+    cta: TurnsCta,
     q: &TensorMap<QTile>,
     k: &TensorMap<KTile>,
     v: &TensorMap<VTile>,
@@ -76,8 +77,9 @@ pub fn turns(
             let mut values = values.consumer.by(&group);
             let mut turns = turns.by(&group);
             let mut softmax = Softmax::new(scale);
+            // example: first
+            // The rows of the tile above the group's first one.
             let above = 64 * group.index();
-
             let operands = (queries.wait(), keys.wait());
             let (mut scores, (mut q, key)) = Accumulator::<128>::start(&group, operands).finish();
             key.release();
@@ -85,6 +87,7 @@ pub fn turns(
             softmax.next(&group, &mut scores);
             let mut p = scores.to_a::<bf16>();
             let mut sum = Accumulator::<64>::zeros();
+            // end
             // example: loop
             for _block in 0..tile {
                 let key = keys.wait();
@@ -95,14 +98,15 @@ pub fn turns(
                 let (mut scores, (same, key)) = next.finish();
                 key.release();
                 q = same;
-                let by = softmax.next(&group, &mut scores);
-                let (before, value) = pv.finish_after(by.0[0] + by.0[1]);
+                let rescale = softmax.next(&group, &mut scores);
+                let (before, value) = pv.finish_after(rescale.0[0] + rescale.0[1]);
                 value.release();
                 p = scores.to_a();
                 sum = before;
-                sum.map_rows(by, |x, by| x * by);
+                sum.map_rows(rescale, |x, by| x * by);
             }
             // end
+            // example: store
             q.release();
             let (mut sum, value) = sum.add(&group, (p, values.wait())).finish();
             value.release();
@@ -115,6 +119,7 @@ pub fn turns(
             }
             out.publish().store(o, 128 * tile + above, 0);
             stores.tail();
+            // end
         },
     );
 }
