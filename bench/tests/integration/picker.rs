@@ -2,7 +2,8 @@
 //! shapes that were drawn at random, on one H200 and on one H100.
 
 use super::recorded::{
-    BENCHED, FRESH, PICKS, Product, Ratios, SUITES, is_of_suites, read, read_e4m3, read_file,
+    BENCHED, FRESH, PICKS, Product, Ratios, SUITES, is_fresh, is_of_suites, read, read_e4m3,
+    read_file,
 };
 use gpu_kernels::gemm::{
     BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, Instance, SCALED_INSTANCES,
@@ -62,12 +63,15 @@ fn what_is_picked_for_an_h100_is_near_the_fastest() {
         mean
     };
     let h100 = HardwareInfo::h100(132);
-    let held_out = of("held out", h100, &|p| p.held_out);
+    let held_out = of("held out", h100, &|p| p.held_out && !is_fresh(&p.file));
+    let fresh = of("fresh", h100, &|p| is_fresh(&p.file));
     let seen = of("fitted", h100, &|p| !p.held_out && !is_of_suites(&p.file));
     let suites = of("suites", h100, &|p| is_of_suites(&p.file));
     assert!(held_out > 0.977 && seen > 0.98 && suites > 0.983, "{held_out} {seen} {suites}");
+    assert!(fresh > 0.97, "{fresh}");
     // The constants of another GPU pick worse.
-    let other = of("held out, as on an H200", HardwareInfo::h200(132), &|p| p.held_out);
+    let old = |p: &Product| p.held_out && !is_fresh(&p.file);
+    let other = of("held out, as on an H200", HardwareInfo::h200(132), &old);
     assert!(other < held_out - 0.01, "{other} {held_out}");
 }
 

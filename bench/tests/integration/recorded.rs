@@ -50,8 +50,9 @@ pub struct Recorded {
 /// What the picker picked for 200 fresh random shapes, timed by the benchmark after the fit. Each record has that pair alone.
 pub const PICKS: &str = "picks59";
 
-/// Those of an H100: the suites, random shapes, and some on which the kernels of 2026-11-25 were slow.
-const H100_FILES: [&str; 8] = [
+/// Those of an H100: the suites, random shapes, some on which the kernels of 2026-11-25 were slow, and [fresh](is_fresh)
+/// ones.
+const H100_FILES: [&str; 11] = [
     "h100-suites",
     "h100-suites3",
     "h100-random71",
@@ -60,6 +61,9 @@ const H100_FILES: [&str; 8] = [
     "h100-random83",
     "h100-random84",
     "h100-slow81",
+    "h100-random96",
+    "h100-random97",
+    "h100-random98",
 ];
 
 /// All records of many kernels of a GPU.
@@ -109,12 +113,17 @@ pub fn read_file(file: &str) -> Result<Vec<Recorded>, Box<dyn Error>> {
     for (i, line) in lines.enumerate() {
         all.push(Recorded {
             file: file.to_owned(),
-            held_out: file == FRESH || i % 3 == 2 && !is_of_suites(file),
+            held_out: is_fresh(file) || i % 3 == 2 && !is_of_suites(file),
             header: Arc::clone(&header),
             record: serde_json::from_str(&line?)?,
         });
     }
     Ok(all)
+}
+
+/// Whether the constants of the predictions have seen nothing of a file: it was recorded after the fit.
+pub fn is_fresh(file: &str) -> bool {
+    [FRESH, "h100-random96", "h100-random97", "h100-random98"].contains(&file)
 }
 
 /// Whether a file has the shapes of the benchmark's suites.
