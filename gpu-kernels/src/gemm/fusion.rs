@@ -335,7 +335,7 @@ pub trait BiasElement: Element {
     /// The value as f32.
     fn widened(self) -> f32;
 
-    /// Loads the values of a tile's columns, if registers hold them.
+    /// Loads the values of a tile's columns, if registers hold them ([`ColumnValues::load`]). Waits for nothing.
     #[inline(always)]
     fn hold_columns<R: Role, Cl: ClusterShape>(
         _bias: &DependentSlice<'_, Self>,
@@ -345,7 +345,8 @@ pub trait BiasElement: Element {
         ColumnValues::NONE
     }
 
-    /// Adds the value of its column to each value of `x`.
+    /// Adds the value of its column to each value of `x`. Waits for the values and, if registers hold them, for the warp's other
+    /// lanes ([`ColumnValues::map`]).
     #[inline(always)]
     fn add_columns(bias: &DependentSlice<'_, Self>, _held: &ColumnValues, x: Fragment) -> Fragment {
         let bias = bias.by(&x);

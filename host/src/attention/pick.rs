@@ -187,26 +187,22 @@ fn pick_tiles(
 }
 
 fn table_in_words(table: &[Instance]) -> String {
-    let mut kinds: Vec<String> = table.iter().map(in_words).collect();
+    // A kernel with windows also computes what one without them does.
+    let covered = |i: &Instance| {
+        let with = in_words(&Instance { windows: true, ..*i });
+        !i.windows && table.iter().any(|other| in_words(other) == with)
+    };
+    let mut kinds: Vec<String> = table.iter().filter(|i| !covered(i)).map(in_words).collect();
     kinds.sort();
     kinds.dedup();
-    // A kernel with windows also computes what one without them does.
-    let all = kinds.clone();
-    kinds.retain(|kind| {
-        let rest = kind.strip_suffix(NO_WINDOW);
-        rest.is_none_or(|rest| !all.iter().any(|other| other == rest))
-    });
     if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") }
 }
-
-/// Of a kernel that takes no left window.
-const NO_WINDOW: &str = " without a left window";
 
 /// What an instance computes.
 fn in_words(instance: &Instance) -> String {
     let packed = if instance.packed { " of packed sequences" } else { "" };
     let cap = if instance.soft_cap { " with a soft-cap" } else { "" };
-    let window = if instance.windows { "" } else { NO_WINDOW };
+    let window = if instance.windows { "" } else { " without a left window" };
     format!("{} head dim {}{packed}{cap}{window}", instance.dtype.name(), instance.head_dim)
 }
 

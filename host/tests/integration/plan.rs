@@ -142,6 +142,26 @@ fn long_products_with_rows_that_straddle_sectors_drift() {
     assert!(lines.drift_us.abs() < f64::EPSILON, "{lines:?}");
 }
 
+/// An activation makes an epilogue longer, so that a kernel is picked that multiplies meanwhile.
+#[test]
+fn an_activation_is_hidden_by_ping_pong() {
+    let p = problem(4096, 4096, 4096);
+    let picked = |activates| {
+        let row = |name: &str| {
+            let found = INSTANCES.iter().find(|i| i.desc.meta.name() == name).expect("a row");
+            Instance { activates, ..*found }
+        };
+        let table = ["gemm_bf16_bf16_128x256_2x1", "gemm_bf16_bf16_128x176_2x1_pp"].map(row);
+        let all = candidates(&table, &p, false, HardwareInfo::h100(132));
+        let us = |c: &Candidate<'_>| c.prediction.predicted_us;
+        let best = all.min_by(|a, b| us(a).total_cmp(&us(b))).expect("a kernel");
+        (best.instance.bn, best.prediction.epilogue_us)
+    };
+    let (plain, activated) = (picked(false), picked(true));
+    assert_eq!((plain.0, activated.0), (256, 176));
+    assert!(activated.1 > plain.1 + 1.0, "{plain:?} {activated:?}");
+}
+
 /// The tiles of a last round that does not fill the device are split only if there are few rounds.
 #[test]
 fn many_rounds_are_not_split() {

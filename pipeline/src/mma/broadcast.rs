@@ -67,7 +67,8 @@ impl ColumnValues {
 
     /// Gets the values of a tile of at most 256 columns from `value`, which is called for one column at a time.
     ///
-    /// All threads of the warp group call this together. It waits for nothing: if `value` loads, the loads are in flight
+    /// All threads of the warp group call this together. On the model, a tile of more columns is an error at the kernel's line.
+    /// It waits for nothing: if `value` loads, the loads are in flight
     /// until [`map`](Self::map) needs them.
     #[inline(always)]
     pub fn load<Ro: Role, Cl: ClusterShape>(
@@ -75,6 +76,8 @@ impl ColumnValues {
         tile: &TileOfGroup,
         value: impl Fn(u32) -> u16,
     ) -> Self {
+        #[cfg(not(target_arch = "nvptx64"))]
+        assert!(tile.columns <= MOST, "a tile of at most 256 columns, not {}", tile.columns);
         let pair = |column: u32, apart: u32| {
             u32::from(value(column)) | u32::from(value(column + apart)) << 16
         };
@@ -97,7 +100,7 @@ impl ColumnValues {
     }
 
     /// Replaces each value x of a fragment of the tile by `f(x, v)`, where v is its column's. `widened` gets the values of
-    /// two columns.
+    /// two columns. On the model, a fragment more than 256 columns away from the tile's first one is an error.
     ///
     /// All threads of the warp group call this together. Waits for the warp's other lanes, and for the loads of
     /// [`load`](Self::load). (PTX `shfl.sync.idx.b32`.)
