@@ -81,21 +81,3 @@ pub(super) fn tables() -> [&'static [super::Instance]; 6] {
     [E5M2_E4M3, E5M2_E4M3_FAST, E4M3_E5M2, E4M3_E5M2_FAST, E5M2_E5M2, E5M2_E5M2_FAST]
         .map(|table| table.rows)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The tables have kernels if, and only if, their feature is on, each for its types.
-    #[test]
-    fn each_mix_has_its_kernels() {
-        for [a, b] in [[Dtype::E5m2, Dtype::E4m3], [Dtype::E4m3, Dtype::E5m2], [Dtype::E5m2; 2]] {
-            for fast in [false, true] {
-                let table = e5m2_instances([a, b], fast).unwrap();
-                assert_eq!(table.is_empty(), !cfg!(feature = "gemm-e5m2"));
-                assert!(table.iter().all(|i| (i.ab, i.b, i.promotes) == (a, b, !fast)));
-            }
-        }
-        assert!(e5m2_instances([Dtype::E4m3; 2], false).is_none());
-    }
-}

@@ -102,17 +102,3 @@ fused! {
 pub(super) fn tables() -> [&'static [super::Instance]; 4] {
     [FUSED_BF16.rows, GATED_BF16.rows, FUSED_F16.rows, GATED_F16.rows]
 }
-
-#[cfg(test)]
-mod tests {
-    /// The tables have kernels if, and only if, their feature is on. Gated kernels, and no others, halve D's columns. All have
-    /// an activation.
-    #[test]
-    fn each_table_has_its_kernels() {
-        for (i, table) in super::tables().into_iter().enumerate() {
-            assert_eq!(table.is_empty(), !cfg!(feature = "gemm-fused"), "table {i}");
-            assert!(table.iter().all(|row| row.gated == (i % 2 == 1) && row.ab == row.out));
-            assert!(table.iter().all(|row| row.activates));
-        }
-    }
-}

@@ -224,17 +224,3 @@ array_kernels! {
     gemm_grouped_array_bf16_128x128_1x1_pp, gemm_grouped_maps_bf16_128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
     gemm_grouped_array_bf16_64x128_1x1_pp, gemm_grouped_maps_bf16_64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::GROUPED_INSTANCES;
-    use isa::kernel::Dtype;
-
-    /// The table has kernels if, and only if, the feature is on. They store whole tiles of bf16.
-    #[test]
-    fn the_feature_has_the_kernels() {
-        assert_eq!(GROUPED_INSTANCES.is_empty(), !cfg!(feature = "gemm-grouped"));
-        let bf16 = (Dtype::Bf16, Dtype::Bf16);
-        assert!(GROUPED_INSTANCES.iter().all(|i| (i.ab, i.out) == bf16 && !i.splits_k && !i.has_c));
-    }
-}

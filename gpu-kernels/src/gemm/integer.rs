@@ -149,19 +149,3 @@ crate::gemm_kernels! {
     gemm_s8_bf16_32x64t_1x1: i8 => bf16, 64 x 32, cluster 1 x 1, Cooperative, operands swapped,
         mainloop Dequantized<64, 32>, scheduler DataParallel;
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{INT8_INSTANCES, INT8_SCALED_INSTANCES};
-    use isa::kernel::Dtype;
-
-    #[test]
-    fn the_feature_has_the_kernels() {
-        for (rows, out) in
-            [(INT8_INSTANCES.rows, Dtype::I32), (INT8_SCALED_INSTANCES.rows, Dtype::Bf16)]
-        {
-            assert_eq!(rows.is_empty(), !cfg!(feature = "gemm-int8"));
-            assert!(rows.iter().all(|i| (i.ab, i.b, i.out) == (Dtype::I8, Dtype::I8, out)));
-        }
-    }
-}

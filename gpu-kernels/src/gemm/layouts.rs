@@ -53,28 +53,3 @@ layouts! {
     bf16 _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
     f16 _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::LAYOUT_INSTANCES;
-
-    /// The table has kernels if, and only if, its feature is on: for each type all four layouts, with the names of BLAS.
-    #[test]
-    fn each_type_has_all_layouts() {
-        assert_eq!(LAYOUT_INSTANCES.is_empty(), !cfg!(feature = "gemm-layouts"));
-        for row in LAYOUT_INSTANCES.iter() {
-            let letter = |mn_major, if_so, if_not| if mn_major { if_so } else { if_not };
-            let (a, b) = (letter(row.a_mn_major, 'n', 't'), letter(row.b_mn_major, 't', 'n'));
-            assert!(
-                row.desc.meta.name().contains(&format!("_{a}{b}_")),
-                "{}",
-                row.desc.meta.name()
-            );
-            assert!(row.batched && row.ab == row.out && !row.has_c && !row.swap_ab);
-            let same = |other: &&crate::gemm::Instance| {
-                (other.ab, other.bm, other.bn) == (row.ab, row.bm, row.bn)
-            };
-            assert_eq!(LAYOUT_INSTANCES.iter().filter(same).count(), 4);
-        }
-    }
-}

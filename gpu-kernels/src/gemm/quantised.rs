@@ -218,20 +218,3 @@ crate::gemm_kernels! {
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_bf16_128x128_1x1_c: e4m3 => bf16, 128 x 128, cluster 1 x 1, Cooperative, promoted 128, with C;
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{E4M3_FAST_INSTANCES, E4M3_INSTANCES};
-    use isa::kernel::Dtype;
-
-    #[test]
-    fn the_feature_has_the_kernels() {
-        for (table, promotes) in [(E4M3_INSTANCES, true), (E4M3_FAST_INSTANCES, false)] {
-            assert_eq!(table.is_empty(), !cfg!(feature = "gemm-e4m3-e4m3"));
-            let right = |i: &crate::gemm::Instance| {
-                (i.ab, i.out, i.promotes) == (Dtype::E4m3, Dtype::E4m3, promotes)
-            };
-            assert!(table.iter().all(right));
-        }
-    }
-}

@@ -72,36 +72,3 @@ pub static INSTANCES: &[Instance] = {
         nvf4(Instance::of::<gemm_sm100_nvf4_bf16_256x128_2sm>(256, 128)),
     ]
 };
-
-#[cfg(all(test, feature = "sm100"))]
-mod tests {
-    use super::*;
-    use std::collections::BTreeSet;
-
-    /// A kernel's name says its tile and its cluster; the table says the same.
-    #[test]
-    fn rows_agree_with_the_names() {
-        let pair = |word: &str| -> Option<[u32; 2]> {
-            let (rows, columns) = word.split_once('x')?;
-            Some([rows.parse().ok()?, columns.parse().ok()?])
-        };
-        let mut seen = BTreeSet::new();
-        for instance in INSTANCES {
-            let meta = &instance.desc.meta;
-            let words: Vec<_> = meta.name().split('_').collect();
-            let mut sizes = words.iter().filter_map(|word| pair(word));
-            let (tile, cluster) = (sizes.next().unwrap(), sizes.next().unwrap_or([1, 1]));
-            let want = [tile[0] * cluster[0], tile[1] * cluster[1]];
-            assert_eq!(instance.cluster_tile, want, "{}", meta.name());
-            let ctas = if words.contains(&"2sm") { 2 } else { cluster[0] * cluster[1] };
-            assert_eq!(meta.cluster_size(), ctas, "{}", meta.name());
-            assert_eq!(instance.launch_control, words.contains(&"clc"), "{}", meta.name());
-            let nvf4 = words.contains(&"nvf4");
-            assert_eq!(instance.block_scaled, nvf4 || words.contains(&"mx"), "{}", meta.name());
-            assert_eq!(instance.packing, 1 + u32::from(nvf4), "{}", meta.name());
-            let params = if instance.block_scaled { 7 } else { 5 };
-            assert_eq!(meta.params().len(), params, "{}", meta.name());
-            assert!(seen.insert(meta.name().to_owned()), "{} twice", meta.name());
-        }
-    }
-}

@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Stacks that the pool keeps: enough for two clusters of large CTAs.
-const KEPT: usize = 4096;
+/// Stacks that the pool keeps: enough for 42 CTAs of 384 threads. Each takes two of the mappings that a process may have
+/// (Linux: `vm.max_map_count`, 65530 by default).
+const KEPT: usize = 16_384;
 /// Tries to map a stack, and the time between two of them.
 const TRIES: u32 = 1000;
 const BETWEEN: Duration = Duration::from_millis(10);

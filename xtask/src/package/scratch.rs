@@ -70,18 +70,16 @@ fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> 
         built.unwrap_or_default()
     );
 
-    // What `warpipe new` writes, with the packages as dependencies.
-    let projects = [
-        "test",
-        "-p",
-        "warpipe-cli",
-        "--test",
-        "integration",
-        "--",
-        "--nocapture",
-        "every_project",
-    ];
-    println!("{}", succeed(cargo(root).env("WARPIPE_PACKAGES", &unpacked).args(projects))?);
+    // What `warpipe new` writes, with the packages as dependencies. All of the workspace, and incremental or not as the tests
+    // are: so nothing is compiled again where they were run before.
+    let incremental = std::env::var_os("CARGO_INCREMENTAL");
+    let projects =
+        ["test", "--workspace", "--test", "integration", "--", "--nocapture", "every_project"];
+    let mut test = cargo(root);
+    test.env("WARPIPE_PACKAGES", &unpacked)
+        .envs(incremental.map(|value| ("CARGO_INCREMENTAL", value)))
+        .args(projects);
+    println!("{}", succeed(&mut test)?);
 
     // A product for whose types no kernel is compiled in.
     let mut other = cargo(&gemm);
