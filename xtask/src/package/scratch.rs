@@ -79,7 +79,11 @@ fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> 
     test.env("WARPIPE_PACKAGES", &unpacked)
         .envs(incremental.map(|value| ("CARGO_INCREMENTAL", value)))
         .args(projects);
-    println!("{}", succeed(&mut test)?);
+    let output = succeed(&mut test)?;
+    println!("{output}");
+    if !output.contains("test result: ok. 1 passed;") {
+        return Err(Error::Wrong("no test of the projects of `warpipe new` has run".into()));
+    }
 
     // A product for whose types no kernel is compiled in.
     let mut other = cargo(&gemm);
