@@ -89,7 +89,7 @@ impl<'a> Amax<'a> {
 /// The values come in pairs, and the pairs in pairs: one after another each would wait for the one before it.
 #[inline(always)]
 fn largest(so_far: f32, x: &Fragment) -> f32 {
-    let [a, b, c, d, e, f, g, h] = x.values.map(f32::abs);
+    let [a, b, c, d, e, f, g, h] = x.values.map(isa::math::abs);
     let four = max_nan(max_nan(a, b), max_nan(c, d));
     max_nan(so_far, max_nan(four, max_nan(max_nan(e, f), max_nan(g, h))))
 }
