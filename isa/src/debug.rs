@@ -6,6 +6,10 @@ ops! { debug;
     pub fn label_barrier(bar: u32, name: &'static str, stage: u32) {
         let _ = (bar, name, stage);
     }
+    /// Names the named barrier `id` of this thread's CTA. Several may have one name.
+    pub fn label_named_barrier(id: u32, name: &'static str) {
+        let _ = (id, name);
+    }
     /// Declares a region of shared memory, `bytes` from `base` on, and returns its address.
     ///
     /// On the model, this address and all addresses that are computed from it name the region, and an

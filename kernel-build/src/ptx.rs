@@ -142,7 +142,9 @@ fn rename(text: &str, names: &BTreeSet<&str>, index: usize) -> String {
 pub fn canonical(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
-        let code = if line.starts_with(PREFIX) { line } else { without_comment(line).trim_end() };
+        // Behind a `.loc` stand the calls that were inlined there, which `inspect` reads.
+        let kept = line.starts_with(PREFIX) || line.trim_start().starts_with(".loc");
+        let code = if kept { line } else { without_comment(line).trim_end() };
         if !code.is_empty() {
             out += code;
             out.push('\n');
@@ -353,9 +355,9 @@ mod tests {
 
     #[test]
     fn a_modules_text_does_not_tell_what_was_built_with_it() {
-        let text = "// -- Begin\n// warpipe: {\"a\": 1} // kept\n.file 1 \"a//b\" // c\n\n$L__BB12_1: // %name\n    bra \
+        let text = "// -- Begin\n// warpipe: {\"a\": 1} // kept\n.file 1 \"a//b\" // c\n\t.loc 1 2 3 // a.rs:2 @[ b.rs:1 ]\n\n$L__BB12_1: // %name\n    bra \
                     $L__BB12_2; // BB12_1\n$L__BB7_1:\n";
-        let right = "// warpipe: {\"a\": 1} // kept\n.file 1 \"a//b\"\n$L__BB0_1:\n    bra $L__BB0_2;\n$L__BB1_1:\n";
+        let right = "// warpipe: {\"a\": 1} // kept\n.file 1 \"a//b\"\n\t.loc 1 2 3 // a.rs:2 @[ b.rs:1 ]\n$L__BB0_1:\n    bra $L__BB0_2;\n$L__BB1_1:\n";
         assert_eq!(canonical(text), right);
         assert_eq!(canonical(right), right);
     }

@@ -172,6 +172,20 @@ fn the_tools_add_registers_and_main_loops() {
     assert_eq!(with("UTMALDG"), Some(2.into()), "{page}");
 }
 
+/// The lines beside the instructions are those of the kernel's own file, not those of the instructions' functions.
+#[test]
+fn lines_are_those_of_the_kernel() {
+    let page = said(&["inspect", "scale", "--build", "examples/first/kernels", "--json"]);
+    let json: Value = serde_json::from_str(&page).expect("JSON");
+    if json["sass"].is_null() {
+        let required = std::env::var_os("WARPIPE_REQUIRE_PTXAS").is_some_and(|value| value == "1");
+        assert!(!required, "WARPIPE_REQUIRE_PTXAS=1: {}", json["missing"]);
+        let _ = writeln!(std::io::stderr(), "skipped: {}", json["missing"]);
+        return;
+    }
+    assert!(page.contains("arrived.wait()"), "{page}");
+}
+
 #[test]
 fn the_doctor_lists_kernels_as_a_table() {
     let text = said(&["doctor", "--kernels"]);

@@ -115,7 +115,9 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
     );
     type Ends = NamedEnds<A, W, N>;
     #[inline(always)]
-    unsafe fn init(_place: Place) {}
+    unsafe fn init(place: Place) {
+        isa::debug::label_named_barrier(place.barrier, N::NAME);
+    }
     #[inline(always)]
     unsafe fn ends(place: Place) -> Self::Ends {
         NamedEnds {

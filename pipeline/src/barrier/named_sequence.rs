@@ -60,6 +60,13 @@ pub struct NamedSequence<Ro, N>(PhantomData<(Ro, N)>);
 impl<Ro: Role, N> NamedSequence<Ro, N> {
     /// The group that waits, and the one that passes its turn on.
     const THREADS: u32 = 2 * WARPGROUP_THREADS;
+    /// A named barrier for each group, and more: a CTA has at most eight warp groups.
+    const TURNS: &'static [Part] = &[const {
+        Part::Named {
+            threads: Self::THREADS,
+            by: "the warp group that waits and the one before it",
+        }
+    }; 8];
 }
 
 // SAFETY: it has a named barrier for each group and no memory.
@@ -71,18 +78,14 @@ unsafe impl<Ro: Role, N: Name> Region for NamedSequence<Ro, N> {
     const ALIGN: usize = 1;
     const BARRIERS: u32 = Ro::GROUPS as u32;
     const NAME: &'static str = name_of::<N>();
-    const FACTS: RegionFacts = RegionFacts::of(
-        "NamedSequence",
-        const {
-            &[Part::Named {
-                threads: Self::THREADS,
-                by: "the warp group that waits and the one before it",
-            }]
-        },
-    );
+    const FACTS: RegionFacts = RegionFacts::of("NamedSequence", Self::TURNS.split_at(Ro::GROUPS).0);
     type Ends = NamedSequenceEnd<Ro, N>;
     #[inline(always)]
-    unsafe fn init(_place: Place) {}
+    unsafe fn init(place: Place) {
+        for group in 0..Self::BARRIERS {
+            isa::debug::label_named_barrier(place.barrier + group, N::NAME);
+        }
+    }
     #[inline(always)]
     unsafe fn ends(place: Place) -> Self::Ends {
         NamedSequenceEnd { first: place.barrier, name: PhantomData }

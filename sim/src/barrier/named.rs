@@ -77,10 +77,20 @@ pub(crate) struct InUse {
 /// The named barriers of a cluster's CTAs.
 pub(crate) struct NamedBarriers {
     by_cta: Vec<[Named; 16]>,
+    /// Their names, by CTA.
+    names: Vec<[Option<&'static str>; 16]>,
     /// Lanes that have returned, by CTA and warp.
     exited: Vec<Vec<u32>>,
     /// Threads of a CTA.
     block: u32,
+}
+
+/// What a report calls barrier `id`, which may have a name.
+fn name(name: Option<&'static str>, id: u32) -> String {
+    name.map_or_else(
+        || format!("named barrier {id}"),
+        |name| format!("named barrier {id} (`{name}`)"),
+    )
 }
 
 impl NamedBarriers {
@@ -89,9 +99,22 @@ impl NamedBarriers {
         let warps = block.div_ceil(32) as usize;
         Self {
             by_cta: (0..ctas).map(empty).collect(),
+            names: vec![[None; 16]; ctas as usize],
             exited: (0..ctas).map(|_| vec![0; warps]).collect(),
             block,
         }
+    }
+
+    /// Names barrier `id` of a CTA.
+    pub fn label(&mut self, cta: usize, id: u32, name: &'static str) {
+        if let Some(slot) = self.names[cta].get_mut(id as usize) {
+            *slot = Some(name);
+        }
+    }
+
+    /// What a report calls barrier `id` of a CTA.
+    pub fn name(&self, cta: usize, id: u32) -> String {
+        name(self.names[cta].get(id as usize).copied().flatten(), id)
     }
 
     /// A thread arrives at barrier `id` of its CTA; `wait` says whether it waits, and with what vote.
@@ -124,7 +147,8 @@ impl NamedBarriers {
             let Come { t: other, loc: at, .. } = slot.come[0];
             let have = slot.threads;
             return Err(wrong(format!(
-                "named barrier {id} used with {threads} and with {have} threads"
+                "{} used with {threads} and with {have} threads",
+                name(self.names[cta][id as usize], id)
             ))
             .against(format!("{have} threads, said by thread {}", other % all), at));
         }

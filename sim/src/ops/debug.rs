@@ -14,6 +14,14 @@ pub fn label_barrier(bar: u32, name: &'static str, stage: u32) {
     });
 }
 
+/// Names a named barrier of the own CTA.
+pub fn label_named_barrier(id: u32, name: &'static str) {
+    peek(|e, t| {
+        let cta = e.hw.thread(t).cta;
+        e.hw.named.label(cta, id, name);
+    });
+}
+
 /// Declares a region of the own CTA's shared memory, and gives its address: what is computed from it
 /// must stay inside.
 pub fn region(name: &'static str, base: u32, bytes: u32) -> u32 {

@@ -172,6 +172,30 @@ fn a_count_too_high_is_named_by_a_deadlock() {
     );
 }
 
+/// Of two warp groups that each arrive by one thread, one ends early: the threads of the other group are not to blame.
+#[test]
+fn a_warp_group_that_ends_early_is_named_alone() {
+    let report = breaks(Rule::Deadlock, Shape(384, 1, 1024), || {
+        ring((1, 2), true);
+        if warp::warp_id() < 4 {
+            if tid() == 0 {
+                mbarrier::wait_parity(empty(1), 0);
+            }
+            return;
+        }
+        debug::label_role("Math");
+        if warp::warp_id() < 8 && tid() % 128 == 0 {
+            mbarrier::arrive(empty(1));
+        }
+    });
+    let page = report.to_string();
+    let parts = [
+        "lacks 1 of 2 arrivals, due from CTA 0, warp 8, lane 0 (Math), which returned without arriving (CTA 0, warp 4, \
+         lane 0 (Math) has)",
+    ];
+    says(&page, &parts, &report);
+}
+
 /// Two warps of one role: one waits for the other.
 #[test]
 fn warps_of_a_role_that_wait_for_each_other_are_told_apart() {

@@ -155,6 +155,7 @@ fn control_ops(v: u32) {
     griddepcontrol::wait();
     griddepcontrol::launch_dependents();
     debug::label_barrier(v, "full", 0);
+    debug::label_named_barrier(1, "turns");
     debug::label_role("producer");
     let at = debug::region("stage", v, 8);
     debug::hold(at, "slot of ring", "main", 0, "released");

@@ -95,8 +95,11 @@ fn registers(c: &Page<'_>, t: u32, want: u32) -> Lack {
 
 fn named(c: &Page<'_>, cta: usize, id: u32) -> Lack {
     let (come, threads) = c.hw.named.who(cta, id);
-    let what =
-        format!("named barrier {id}, at which {} of {threads} threads have come", come.len());
+    let what = format!(
+        "{}, at which {} of {threads} threads have come",
+        c.hw.named.name(cta, id),
+        come.len()
+    );
     let missing = |o: u32| c.hw.thread(o).cta == cta && !come.contains(&o);
     let block = c.hw.shape.block_threads();
     let role = |o: u32| c.hw.thread(o).role;
@@ -216,6 +219,9 @@ fn held(c: &Page<'_>, bar: usize, from: &[u32], what: &str) -> Option<Lack> {
     Some(Lack { what: what.to_owned(), from, how, cause: true, right: Some(right) })
 }
 
+/// Threads of a warp group.
+const WARPGROUP: u32 = 128;
+
 /// Those who stand beside the ones that arrived in this phase: of their role, or of their warps.
 fn beside_those_here(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
     let uses = &c.hw.mbarriers.get(bar).uses;
@@ -233,6 +239,14 @@ fn beside_those_here(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
             && here.iter().any(|&h| beside(t, h))
             && (!alone || place(t).lane() == place(first).lane())
     });
+    // If each of the arrivals stands for a warp group, so does each that is missing.
+    let in_group = |t: u32| place(t).index % WARPGROUP;
+    let leader = in_group(first);
+    let of_groups: Vec<u32> = from.iter().copied().filter(|&t| in_group(t) == leader).collect();
+    let by_groups = alone
+        && here.iter().all(|&h| in_group(h) == leader)
+        && of_groups.len() == c.hw.mbarriers.get(bar).state.pending as usize;
+    let from = if by_groups { of_groups } else { from };
     // Where whole warps arrive, a few threads less are no warp that is missing.
     let other_warps = !from.iter().any(|&t| here.iter().any(|&h| place(h).warp == place(t).warp));
     let ragged = !c.hw.mbarriers.get(bar).state.pending.is_multiple_of(32);
@@ -244,9 +258,13 @@ fn beside_those_here(c: &Page<'_>, bar: usize, what: &str) -> Option<Lack> {
     }
     let (missing, here) = (name(c, &from), name(c, &here));
     let b = c.hw.mbarriers.get(bar);
+    let without = if from.iter().all(|&t| returned(c, t)) {
+        "returned without arriving".to_owned()
+    } else {
+        format!("{} not arrived", verb(&missing, "has", "have"))
+    };
     let how = format!(
-        "which {} not arrived ({here} {}); if that is meant, the count {} of its init{} is too high",
-        verb(&missing, "has", "have"),
+        "which {without} ({here} {}); if that is meant, the count {} of its init{} is too high",
         verb(&here, "has", "have"),
         b.state.expected,
         at(Some(b.init))

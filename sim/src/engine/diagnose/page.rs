@@ -142,7 +142,8 @@ fn kept(c: &Page<'_>, bars: &[usize]) -> Vec<String> {
 fn barrier_notes(c: &Page<'_>) -> Vec<String> {
     let named = c.hw.named.in_use().map(|n| {
         let (id, cta, come, threads) = (n.id, n.cta, n.come, n.threads);
-        format!("named barrier {id} of CTA {cta}: {come} of {threads} threads have come")
+        let name = c.hw.named.name(cta, id as u32);
+        format!("{name} of CTA {cta}: {come} of {threads} threads have come")
     });
     let mut out: Vec<String> = named.collect();
     if c.hw.threads.iter().any(|t| t.wait == Wait::Cluster) {
@@ -168,7 +169,7 @@ fn doing(c: &Page<'_>, index: u32) -> String {
             let verb = if poll { "polls" } else { "waits on" };
             format!("{verb} {name} for phase {phase} (parity {})", phase & 1)
         }
-        Wait::Named { id } => format!("waits on named barrier {id}"),
+        Wait::Named { id } => format!("waits on {}", c.hw.named.name(t.cta, id)),
         Wait::Cluster => "waits on the cluster barrier".into(),
         Wait::Warp { op } => format!("waits for its warp in {op}"),
         Wait::Warpgroup => "waits for its warp group in wgmma".into(),
