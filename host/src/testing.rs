@@ -2,10 +2,10 @@
 //!
 //! `docs/testing-a-kernel.md` has a complete example.
 
-pub use sim::{Certificate, Limits, Refusal, Trial};
+pub use sim::{Certificate, Limits, Refusal, Strategy, Trial};
 
+use crate::SimConfig;
 use crate::device::Device;
-use crate::{SimConfig, Strategy};
 use std::any::Any;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};

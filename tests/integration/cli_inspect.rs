@@ -9,6 +9,8 @@ use warpipe::gpu_kernels::gemm::table::all_instances;
 use warpipe_inspect::{Part, Tools, inspect};
 
 const GEMM: &str = "gemm_bf16_bf16_128x256_2x1";
+/// The kernel crate of the first example.
+const FIRST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/first/kernels");
 
 fn said(arguments: &[&str]) -> String {
     let (code, stdout, stderr) = outcome(&warpipe(arguments));
@@ -175,7 +177,7 @@ fn the_tools_add_registers_and_main_loops() {
 /// The lines beside the instructions are those of the kernel's own file, not those of the instructions' functions.
 #[test]
 fn lines_are_those_of_the_kernel() {
-    let page = said(&["inspect", "scale", "--build", "examples/first/kernels", "--json"]);
+    let page = said(&["inspect", "scale", "--build", FIRST, "--json"]);
     let json: Value = serde_json::from_str(&page).expect("JSON");
     if json["sass"].is_null() {
         let required = std::env::var_os("WARPIPE_REQUIRE_PTXAS").is_some_and(|value| value == "1");

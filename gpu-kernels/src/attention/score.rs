@@ -22,7 +22,8 @@ pub struct Place {
     pub diagonal: i32,
 }
 
-/// A change of the scores before the softmax: a soft cap, a bias, a mask of one's own. It can't replace the softmax.
+/// A change of the scores before the softmax: a soft cap, a bias, a mask of one's own. It can't replace the softmax, or add to
+/// its sum, as an attention sink does.
 ///
 /// A score that a launch passes is `#[repr(C)]` and derives [`KernelArg`]. It may have slices in it, with which it reads
 /// device memory: [`DependentSlice`](pipeline::grid::DependentSlice)s.
@@ -63,7 +64,7 @@ pub trait Score: Copy {
 
     /// Changes the scores of a warp group, 64 queries by `BN` keys at `at`.
     ///
-    /// The scale has been multiplied in. Add `at.query` to a row and `at.key` to a column of
+    /// The scale has been multiplied in; the weights will be eˣ of what a score x is below its row's maximum. Add `at.query` to a row and `at.key` to a column of
     /// [`map_at`](Accumulator::map_at). Rows beyond the last query come too; nothing of them is stored. Scores of keys that
     /// the mask hides, and of keys beyond the sequence, are changed too, and then become −∞. `apply` may return −∞ to hide
     /// a key.
