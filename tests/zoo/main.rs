@@ -46,6 +46,7 @@ mod tensor_maps;
 mod tensor_memory;
 mod transfers;
 mod umma;
+mod unordered;
 mod warps;
 
 use world::World;
@@ -166,4 +167,5 @@ const FAMILIES: &[Family] = &[
     pair_scales::FAMILY,
     a_in_tensor_memory::FAMILY,
     launch_control::FAMILY,
+    unordered::FAMILY,
 ];

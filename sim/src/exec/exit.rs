@@ -59,6 +59,15 @@ fn late(e: &Engine, cta: usize) -> Option<(u32, Loc, Fault)> {
             );
             (Rule::InFlightAtExit, message, site)
         }
+        Late::Send { bar, phase, site } => {
+            let (name, phase) = (bars.name(bar), phase_name(phase));
+            let message = format!(
+                "a copy from CTA {cta} completes in {phase} of {name}, and no thread of CTA {cta} has heard of that when it \
+                 returns: under another schedule the copy still reads its shared memory. Right is an arrival of the receiver on \
+                 an mbarrier of CTA {cta}, or a barrier of the cluster before the kernel's end"
+            );
+            (Rule::InFlightAtExit, message, site)
+        }
         Late::Peer(site) => {
             let who = e.hw.thread(site.thread).place();
             let message = format!(

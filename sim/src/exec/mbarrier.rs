@@ -2,9 +2,11 @@
 
 use crate::barrier::mbarrier::MBarrier;
 use crate::barrier::mbarriers::{Arrive, Mbarriers, Want};
+use crate::barrier::uses::phase_name;
 use crate::engine::cluster::Engine;
 use crate::engine::machine::mbarrier_address;
 use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
 use crate::types::loc::Loc;
 use crate::types::scope::Scope;
 use crate::types::wait::{Wait, Wake};
@@ -102,6 +104,8 @@ pub(crate) fn arrive_for(e: &mut Engine, t: u32, bar: usize, loc: Loc) -> Result
 /// `mbarrier.expect_tx`
 pub(crate) fn expect(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
     uses(e, t, bar)?;
+    let loc = e.hw.line(t);
+    e.edge(|race| race.expects(t, bar, loc));
     note(e, t, bar, "expect_tx", (0, Some(bytes)));
     e.hw.mbarriers.expect(bar, bytes)?;
     stepped(e, bar, true, false);
@@ -169,6 +173,19 @@ fn phase_done(e: &mut Engine, bar: usize) {
         let fault = e.hw.mbarriers.lap(bar, phase.wrapping_sub(1));
         let loc = e.hw.thread(t).loc;
         e.fail_at(Some(t), loc, fault);
+    }
+    let mut late = None;
+    e.edge(|race| late = race.late_expect(bar));
+    if let Some((t, loc)) = late {
+        let message = format!(
+            "{} expects bytes in {} of {}, and nothing orders that before an arrival in this phase: under another schedule \
+             the phase is over before, and the bytes are expected in the next one. Right is arrive_expect_tx, or an expect_tx before \
+             the thread's own arrival",
+            e.hw.thread(t).place(),
+            phase_name(phase),
+            e.hw.mbarriers.name(bar),
+        );
+        e.fail_at(Some(t), Some(loc), Fault::new(Rule::TxOverrun, message));
     }
     if let Some((t, loc)) = unsure {
         let fault = e.hw.mbarriers.may_lap(bar, phase, e.hw.thread(t).place());

@@ -16,6 +16,8 @@ use crate::cluster::thread::Thread;
 pub(crate) enum Late {
     /// A load that completes in a phase of a barrier.
     Load { bar: usize, phase: u32, site: Site },
+    /// A copy from its shared memory to a peer's, which completes in a phase of a barrier.
+    Send { bar: usize, phase: u32, site: Site },
     /// A peer's access.
     Peer(Site),
 }
@@ -42,7 +44,7 @@ impl Race {
 
     /// What a CTA whose threads have returned did not wait for. `here`: whether a barrier is the CTA's.
     pub fn late(&self, cta: usize, here: impl Fn(usize) -> bool) -> Option<Late> {
-        let Ended { known: [over, course], peers, .. } = &self.ended[cta];
+        let Ended { known: [over, course], peers, sends, .. } = &self.ended[cta];
         let unawaited = |(bar, b): (usize, &BarClock)| {
             let copy = b.last_copy.filter(|copy| at(over, copy.agent) < copy.time)?;
             debug_assert_eq!(self.agents.get(copy.agent), Agent::Barrier(bar), "its own copies");
@@ -55,6 +57,11 @@ impl Race {
             let unheard = peers.iter().find(|(t, time, _)| at(course, *t) < *time);
             unheard.map(|p| Late::Peer(self.sites.get(p.2)))
         };
-        self.bars.iter().enumerate().find_map(unawaited).or_else(peer)
+        let send = || {
+            let send = sends.iter().find(|send| at(over, send.agent) < send.time)?;
+            let (phase, site) = (send.time.wrapping_sub(1), self.sites.get(send.site));
+            Some(Late::Send { bar: send.bar, phase, site })
+        };
+        self.bars.iter().enumerate().find_map(unawaited).or_else(peer).or_else(send)
     }
 }

@@ -200,6 +200,16 @@ impl Judge for Judging<'_> {
     fn after_read(&self, old: Access) -> bool {
         self.follows(old, false)
     }
+    fn is_strong(&self) -> bool {
+        self.by.new.strong
+    }
+    fn was_strong(&self, old: Access) -> bool {
+        self.records[old.agent as usize].strong
+    }
+    fn hides(&self, old: Access) -> bool {
+        let record = &self.records[old.agent as usize];
+        record.strong && self.knows(self.lane(record, true), record)
+    }
     fn replaces(&self, old: Access) -> bool {
         let new = self.by.new;
         let thread = matches!(new.kind, Agent::Thread(_));

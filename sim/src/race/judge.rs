@@ -86,6 +86,15 @@ impl<K: Knowledge> Judge for By<'_, K> {
     fn after_read(&self, old: Access) -> bool {
         self.knows(self.lane(old, false), old) || (self.strong && self.sites.get(old.site).strong)
     }
+    fn is_strong(&self) -> bool {
+        self.strong
+    }
+    fn was_strong(&self, old: Access) -> bool {
+        self.sites.get(old.site).strong
+    }
+    fn hides(&self, old: Access) -> bool {
+        self.was_strong(old) && self.knows(Lane::Ordered, old)
+    }
     #[inline]
     fn replaces(&self, old: Access) -> bool {
         self.way == Way::Generic && self.knows(Lane::Ordered, old)

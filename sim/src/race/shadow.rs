@@ -34,7 +34,22 @@ pub(crate) trait Judge {
     fn after_read(&self, old: Access) -> bool;
     /// This read makes the older one superfluous: what follows this one follows that one.
     fn replaces(&self, old: Access) -> bool;
+    /// This access is strong: it need not follow other strong ones.
+    fn is_strong(&self) -> bool {
+        false
+    }
+    /// The older access is strong.
+    fn was_strong(&self, _old: Access) -> bool {
+        false
+    }
+    /// The older access is strong too, and this strong one follows it: what follows this one follows that one.
+    fn hides(&self, _old: Access) -> bool {
+        true
+    }
 }
+
+/// Most accesses that are kept for a chunk beside a strong write: adds of many threads to one word.
+const STRONG_WRITES: usize = 64;
 
 /// Two accesses that nothing orders: the older one, whether it was a write, and the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -249,6 +264,23 @@ impl Shadow {
         judge: &impl Judge,
     ) -> Result<(), Clash> {
         self.ready(range.clone(), judge)?;
+        if judge.is_strong() {
+            // A later strong access need not follow this one. So older accesses stay that a weak access, or a strong one, still
+            // has to follow.
+            for (c, mask) in parts(&range) {
+                let list = self.own_list(c);
+                let list = &mut self.lists[list as usize - 1].entries;
+                for e in list.iter_mut().filter(|e| judge.hides(e.access)) {
+                    e.mask &= !mask;
+                }
+                list.retain(|e| e.mask != 0);
+                if list.len() >= STRONG_WRITES {
+                    list.remove(0);
+                }
+                put(list, Entry { mask, write: true, access: new });
+            }
+            return Ok(());
+        }
         self.set(range, new);
         Ok(())
     }
@@ -327,6 +359,7 @@ impl Shadow {
             !e.write
                 && e.mask & !mask == 0
                 && (e.access.agent == new.agent || judge.replaces(e.access))
+                && (!judge.is_strong() || judge.was_strong(e.access))
         };
         list.iter().filter(|e| e.write).try_for_each(|e| check(e, c, mask, judge))?;
         list.retain(|e| !replaced(e));

@@ -96,6 +96,16 @@ impl Race {
         self.will_complete(t, bar);
     }
 
+    /// A thread expects bytes at an mbarrier, and does not arrive.
+    pub fn expects(&mut self, t: u32, bar: usize, loc: Loc) {
+        self.bars[bar].expects(&self.threads[t as usize], loc);
+    }
+
+    /// Of the phase that completes, an expectation that nothing orders before an arrival: who expects, and where.
+    pub fn late_expect(&mut self, bar: usize) -> Option<(u32, Loc)> {
+        self.bars[bar].late_expect()
+    }
+
     /// A phase of an mbarrier has completed, for which these threads sleep. Gives a thread that was not
     /// sure to have seen the phase before, and where it waited for it.
     pub fn phase_done(

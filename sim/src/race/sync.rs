@@ -2,8 +2,9 @@
 
 use super::clock::{Knows, Released, Told};
 use super::shadow::Access;
-use super::times::{LANES, Lane, Times, join_into, raise};
+use super::times::{LANES, Lane, Times, at, join_into, raise};
 use super::waiters::Waiters;
+use crate::types::loc::Loc;
 use crate::types::scope::Scope;
 
 const STRICT: [Lane; 4] = [Lane::Ordered, Lane::Async, Lane::AsyncGlobal, Lane::Inits];
@@ -29,6 +30,10 @@ pub(crate) struct BarClock {
     done_far: Option<Told>,
     /// Who has seen the phase that completed last, or is about to.
     pub waiters: Waiters,
+    /// What the arrivals know, and no copy: each `expect_tx` must be among it.
+    arrived: Times,
+    /// The `expect_tx`s of the phase in progress that are no arrivals: thread, time and line.
+    expects: Vec<(u32, u32, Loc)>,
 }
 
 impl BarClock {
@@ -44,11 +49,15 @@ impl BarClock {
             done: Told::default(),
             done_far: None,
             waiters: Waiters::default(),
+            arrived: Times::default(),
+            expects: Vec::new(),
         }
     }
 
     /// A thread releases on the mbarrier; `near`: they are of the same CTA.
     pub fn arrives(&mut self, thread: &mut Knows, near: bool, scope: Scope) {
+        join_into(&mut self.arrived, &thread.base[Lane::Course as usize]);
+        raise(&mut self.arrived, thread.id, thread.time);
         if near {
             self.near.add(thread, &LANES);
         } else {
@@ -94,6 +103,19 @@ impl BarClock {
     /// What must have come to pass for the phase in progress to be where it is.
     pub fn course(&self) -> &Times {
         &self.near.lanes[Lane::Course as usize]
+    }
+
+    /// A thread expects bytes without arriving.
+    pub fn expects(&mut self, thread: &Knows, loc: Loc) {
+        self.expects.push((thread.id, thread.time, loc));
+    }
+
+    /// An expectation of the phase that completes, which nothing orders before one of its arrivals.
+    pub fn late_expect(&mut self) -> Option<(u32, Loc)> {
+        let expects = std::mem::take(&mut self.expects);
+        expects
+            .into_iter()
+            .find_map(|(t, time, loc)| (at(&self.arrived, t) < time).then_some((t, loc)))
     }
 
     /// A thread has come this far before the phase in progress can complete.
