@@ -59,7 +59,7 @@ fn late(e: &Engine, cta: usize) -> Option<(u32, Loc, Fault)> {
             );
             (Rule::InFlightAtExit, message, site)
         }
-        Late::Send { bar, phase, site } => {
+        Late::Sent { bar, phase, site } => {
             let (name, phase) = (bars.name(bar), phase_name(phase));
             let message = format!(
                 "a copy from CTA {cta} completes in {phase} of {name}, and no thread of CTA {cta} has heard of that when it \

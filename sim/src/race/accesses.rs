@@ -1,7 +1,7 @@
 //! Accesses to memory, as the instructions report them.
 
 use super::agents::Agent;
-use super::ended::Send;
+use super::ended::Sent;
 use super::global::{GlobalClash, Record, Use as GlobalUse};
 use super::judge::{By, Way};
 use super::release::{Place, Word};
@@ -150,8 +150,8 @@ impl Race {
         if let Some((cta, src)) = source {
             let read = self.shared[cta].read(range(src, bytes), new, &Settled);
             debug_assert!(read.is_ok(), "it was checked at the issue");
-            let send = Send { bar, agent: new.agent, time: new.time, site };
-            self.ended[cta].sends.push(send);
+            let sent = Sent { bar, agent: new.agent, time: new.time, site };
+            self.ended[cta].sent.push(sent);
         }
     }
 

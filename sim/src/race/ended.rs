@@ -14,11 +14,11 @@ pub(crate) struct Ended {
     /// The last access to the CTA's shared memory of each thread of another CTA: its time and its line.
     pub peers: Vec<(u32, u32, u32)>,
     /// The copies from its shared memory to that of peers.
-    pub sends: Vec<Send>,
+    pub sent: Vec<Sent>,
 }
 
 /// A copy from the shared memory of a CTA to that of a peer.
-pub(crate) struct Send {
+pub(crate) struct Sent {
     /// The barrier on which it completes, as an agent, and the time there.
     pub bar: usize,
     pub agent: u32,

@@ -17,7 +17,7 @@ pub(crate) enum Late {
     /// A load that completes in a phase of a barrier.
     Load { bar: usize, phase: u32, site: Site },
     /// A copy from its shared memory to a peer's, which completes in a phase of a barrier.
-    Send { bar: usize, phase: u32, site: Site },
+    Sent { bar: usize, phase: u32, site: Site },
     /// A peer's access.
     Peer(Site),
 }
@@ -44,7 +44,7 @@ impl Race {
 
     /// What a CTA whose threads have returned did not wait for. `here`: whether a barrier is the CTA's.
     pub fn late(&self, cta: usize, here: impl Fn(usize) -> bool) -> Option<Late> {
-        let Ended { known: [over, course], peers, sends, .. } = &self.ended[cta];
+        let Ended { known: [over, course], peers, sent, .. } = &self.ended[cta];
         let unawaited = |(bar, b): (usize, &BarClock)| {
             let copy = b.last_copy.filter(|copy| at(over, copy.agent) < copy.time)?;
             debug_assert_eq!(self.agents.get(copy.agent), Agent::Barrier(bar), "its own copies");
@@ -57,11 +57,11 @@ impl Race {
             let unheard = peers.iter().find(|(t, time, _)| at(course, *t) < *time);
             unheard.map(|p| Late::Peer(self.sites.get(p.2)))
         };
-        let send = || {
-            let send = sends.iter().find(|send| at(over, send.agent) < send.time)?;
-            let (phase, site) = (send.time.wrapping_sub(1), self.sites.get(send.site));
-            Some(Late::Send { bar: send.bar, phase, site })
+        let sent = || {
+            let copy = sent.iter().find(|copy| at(over, copy.agent) < copy.time)?;
+            let (phase, site) = (copy.time.wrapping_sub(1), self.sites.get(copy.site));
+            Some(Late::Sent { bar: copy.bar, phase, site })
         };
-        self.bars.iter().enumerate().find_map(unawaited).or_else(peer).or_else(send)
+        self.bars.iter().enumerate().find_map(unawaited).or_else(peer).or_else(sent)
     }
 }
