@@ -184,7 +184,7 @@ fn a_warp_group_that_ends_early_is_named_alone() {
             return;
         }
         debug::label_role("Math");
-        if warp::warp_id() < 8 && tid() % 128 == 0 {
+        if warp::warp_id() < 8 && tid().is_multiple_of(128) {
             mbarrier::arrive(empty(1));
         }
     });
