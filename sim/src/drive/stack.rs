@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Stacks that the pool keeps: enough for 42 CTAs of 384 threads. Each takes two of the mappings that a process may have
-/// (Linux: `vm.max_map_count`, 65530 by default).
-const KEPT: usize = 16_384;
+/// Stacks that the pool keeps: enough for ten CTAs of 384 threads. Each takes two of the mappings that a process may have
+/// (Linux: `vm.max_map_count`, 65530 by default), and an allocation fails without one: the pool must leave most of them.
+const KEPT: usize = 4096;
 /// Tries to map a stack, and the time between two of them.
 const TRIES: u32 = 1000;
 const BETWEEN: Duration = Duration::from_millis(10);
