@@ -64,10 +64,10 @@ pub trait Score: Copy {
 
     /// Changes the scores of a warp group, 64 queries by `BN` keys at `at`.
     ///
-    /// The scale has been multiplied in; the weights will be eˣ of what a score x is below its row's maximum. Add `at.query` to a row and `at.key` to a column of
-    /// [`map_at`](Accumulator::map_at). Rows beyond the last query come too; nothing of them is stored. Scores of keys that
-    /// the mask hides, and of keys beyond the sequence, are changed too, and then become −∞. `apply` may return −∞ to hide
-    /// a key.
+    /// The scale has been multiplied in. The weight of a key will be e to the power of its score less its row's maximum. Add
+    /// `at.query` to a row and `at.key` to a column of [`map_at`](Accumulator::map_at). Rows beyond the last query come too;
+    /// nothing of them is stored. Scores of keys that the mask hides, and of keys beyond the sequence, are changed too, and then
+    /// become −∞. `apply` may return −∞ to hide a key.
     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &self,
         group: &Warpgroup<Ro, Cl>,

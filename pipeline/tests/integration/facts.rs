@@ -1,7 +1,9 @@
 //! What a plan says of itself (`warpipe inspect`).
 
 use isa::kernel::{KernelArg, Part};
-use pipeline::barrier::{LoadOrderBarrier, Mailbox, NamedBarrier, Nobody, OrderedSequence};
+use pipeline::barrier::{
+    LoadOrderBarrier, Mailbox, NamedBarrier, NamedSequence, Nobody, OrderedSequence,
+};
 use pipeline::cta::{Cluster, Is, When};
 use pipeline::prelude::*;
 use pipeline::ring::{BlockScaled, CpAsync, MmaReads, TmaParts};
@@ -9,7 +11,7 @@ use pipeline::tile::Vector;
 
 names! {
     Main = "main", Off = "off", Side = "side", Copies = "copies", Order = "order", Turns = "turns",
-    Mail = "mail", All = "all", Both = "both", Scales = "scales"
+    Mail = "mail", All = "all", Both = "both", Scales = "scales", Issue = "issue"
 }
 roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
 
@@ -30,6 +32,7 @@ fn the_parts_of_a_plan_fill_it() {
         Mailbox<2, Math, Mail, Pair>,
         NamedBarrier<Load, Math, Both>,
         Ring<2, Scaled, Tma, MmaReads<Math>, Scales, Pair>,
+        NamedSequence<Math, Issue>,
     );
     type A = Tile<float8::F8E4M3, 64, 128>;
     type B = Tile<float8::F8E4M3, 32, 128>;
@@ -81,5 +84,6 @@ fn the_parts_of_a_plan_fill_it() {
             ("scales", 2, 16),
         ]
     );
-    assert_eq!(named, [("all", 0, 256), ("both", 1, 384)]);
+    let issue = ("issue", 2, 256);
+    assert_eq!(named, [("all", 0, 256), ("both", 1, 384), issue, issue]);
 }

@@ -1,7 +1,6 @@
 //! Accesses to memory, as the instructions report them.
 
 use super::agents::Agent;
-use super::ended::Sent;
 use super::global::{GlobalClash, Record, Use as GlobalUse};
 use super::judge::{By, Way};
 use super::release::{Place, Word};
@@ -150,8 +149,9 @@ impl Race {
         if let Some((cta, src)) = source {
             let read = self.shared[cta].read(range(src, bytes), new, &Settled);
             debug_assert!(read.is_ok(), "it was checked at the issue");
-            let sent = Sent { bar, agent: new.agent, time: new.time, site };
-            self.ended[cta].sent.push(sent);
+            let sent = &mut self.ended[cta].sent;
+            sent.retain(|copy| copy.0 != new.agent);
+            sent.push((new.agent, new.time, site));
         }
     }
 

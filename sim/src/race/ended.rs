@@ -13,17 +13,8 @@ pub(crate) struct Ended {
     last: [Option<Times>; 2],
     /// The last access to the CTA's shared memory of each thread of another CTA: its time and its line.
     pub peers: Vec<(u32, u32, u32)>,
-    /// The copies from its shared memory to that of peers.
-    pub sent: Vec<Sent>,
-}
-
-/// A copy from the shared memory of a CTA to that of a peer.
-pub(crate) struct Sent {
-    /// The barrier on which it completes, as an agent, and the time there.
-    pub bar: usize,
-    pub agent: u32,
-    pub time: u32,
-    pub site: u32,
+    /// The last copy from its shared memory that completes on each mbarrier: the barrier's agent, the time and the line.
+    pub sent: Vec<(u32, u32, u32)>,
 }
 
 impl Ended {

@@ -58,9 +58,9 @@ impl Race {
             unheard.map(|p| Late::Peer(self.sites.get(p.2)))
         };
         let sent = || {
-            let copy = sent.iter().find(|copy| at(over, copy.agent) < copy.time)?;
-            let (phase, site) = (copy.time.wrapping_sub(1), self.sites.get(copy.site));
-            Some(Late::Sent { bar: copy.bar, phase, site })
+            let &(agent, time, site) = sent.iter().find(|copy| at(over, copy.0) < copy.1)?;
+            let Agent::Barrier(bar) = self.agents.get(agent) else { unreachable!("its agent") };
+            Some(Late::Sent { bar, phase: time.wrapping_sub(1), site: self.sites.get(site) })
         };
         self.bars.iter().enumerate().find_map(unawaited).or_else(peer).or_else(sent)
     }

@@ -93,6 +93,7 @@ impl Race {
     pub fn cp_async_arrives(&mut self, t: u32, bar: usize, landed: u64) {
         let agent = self.agents.number(Agent::CpAsync(t));
         self.bars[bar].told(agent, landed as u32);
+        self.bars[bar].follows_expects(&self.threads[t as usize]);
         self.will_complete(t, bar);
     }
 
@@ -101,7 +102,7 @@ impl Race {
         self.bars[bar].expects(&self.threads[t as usize], loc);
     }
 
-    /// Of the phase that completes, an expectation that nothing orders before an arrival: who expects, and where.
+    /// Of the phase that completes, an expectation that no arrival follows: who expects, and where.
     pub fn late_expect(&mut self, bar: usize) -> Option<(u32, Loc)> {
         self.bars[bar].late_expect()
     }

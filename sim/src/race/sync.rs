@@ -30,9 +30,7 @@ pub(crate) struct BarClock {
     done_far: Option<Told>,
     /// Who has seen the phase that completed last, or is about to.
     pub waiters: Waiters,
-    /// What the arrivals know, and no copy: each `expect_tx` must be among it.
-    arrived: Times,
-    /// The `expect_tx`s of the phase in progress that are no arrivals: thread, time and line.
+    /// The `expect_tx`s of the phase in progress that no arrival has followed: thread, time and line.
     expects: Vec<(u32, u32, Loc)>,
 }
 
@@ -49,15 +47,13 @@ impl BarClock {
             done: Told::default(),
             done_far: None,
             waiters: Waiters::default(),
-            arrived: Times::default(),
             expects: Vec::new(),
         }
     }
 
     /// A thread releases on the mbarrier; `near`: they are of the same CTA.
     pub fn arrives(&mut self, thread: &mut Knows, near: bool, scope: Scope) {
-        join_into(&mut self.arrived, &thread.base[Lane::Course as usize]);
-        raise(&mut self.arrived, thread.id, thread.time);
+        self.follows_expects(thread);
         if near {
             self.near.add(thread, &LANES);
         } else {
@@ -110,12 +106,15 @@ impl BarClock {
         self.expects.push((thread.id, thread.time, loc));
     }
 
-    /// An expectation of the phase that completes, which nothing orders before one of its arrivals.
+    /// An arrival of a thread: the phase can't complete before what the thread knows of.
+    pub fn follows_expects(&mut self, thread: &Knows) {
+        let course = &thread.base[Lane::Course as usize];
+        self.expects.retain(|&(t, time, _)| t != thread.id && at(course, t) < time);
+    }
+
+    /// An expectation of the phase that completes, which no arrival of that phase follows.
     pub fn late_expect(&mut self) -> Option<(u32, Loc)> {
-        let expects = std::mem::take(&mut self.expects);
-        expects
-            .into_iter()
-            .find_map(|(t, time, loc)| (at(&self.arrived, t) < time).then_some((t, loc)))
+        std::mem::take(&mut self.expects).first().map(|&(t, _, loc)| (t, loc))
     }
 
     /// A thread has come this far before the phase in progress can complete.

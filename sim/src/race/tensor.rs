@@ -97,6 +97,7 @@ impl Race {
     /// for: who waits may load over them.
     pub fn umma_commits(&mut self, t: u32, bar: usize) {
         self.bars[bar].follows(&self.threads[t as usize]);
+        self.bars[bar].follows_expects(&self.threads[t as usize]);
     }
 
     /// The multiplications of a thread up to a commit complete, and their arrival on a barrier follows.

@@ -228,6 +228,7 @@ fn warps_of_a_role_that_wait_for_each_other_are_told_apart() {
 fn a_named_barrier_names_those_who_have_not_come() {
     let report = breaks(Rule::Deadlock, Shape(64, 1, 1024), || {
         ring((1, 1), true);
+        debug::label_named_barrier(0, "turns");
         if warp::warp_id() == 0 {
             barrier::sync(0, 64);
         } else {
@@ -235,7 +236,10 @@ fn a_named_barrier_names_those_who_have_not_come() {
         }
     });
     let page = report.to_string();
-    let parts = ["named barrier 0, at which 32 of 64 threads have come, due from CTA 0, warp 1"];
+    let parts = [
+        "named barrier 0 (`turns`), at which 32 of 64 threads have come, due from CTA 0, warp 1",
+        "CTA 0, warp 0, 32 threads: waits on named barrier 0 (`turns`)",
+    ];
     says(&page, &parts, &report);
     message_says(
         &report,
