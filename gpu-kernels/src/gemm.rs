@@ -11,10 +11,12 @@
 //! [`table`] has those of this crate, by features.
 
 mod activation;
+pub mod by_columns;
 pub mod config;
 pub mod divmod;
 pub mod e5m2;
 pub mod epilogue;
+mod epilogue_tiles;
 pub mod fused;
 pub mod fusion;
 pub mod grouped;

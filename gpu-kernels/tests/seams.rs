@@ -99,11 +99,11 @@ where
     }
 
     #[inline(always)]
-    fn run<const STAGES: usize>(
+    fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
         _turns: TurnsOf<G, Self>,
-        out: &mut OutputOf<'_, G, Self>,
+        out: &mut OutputOf<'_, G, Self, STORES>,
     ) {
         let group = out.group;
         let rows_above = group.index() as usize * GROUP_ROWS;

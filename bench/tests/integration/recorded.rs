@@ -52,11 +52,12 @@ pub const PICKS: &str = "picks59";
 
 /// Those of an H100: the suites, random shapes, some on which the kernels of 2026-11-25 were slow, and [fresh](is_fresh)
 /// ones.
-const H100_FILES: [&str; 11] = [
+const H100_FILES: [&str; 12] = [
     "h100-suites",
     "h100-suites3",
-    "h100-random71",
-    "h100-random72",
+    "h100-suites4",
+    "h100-random105",
+    "h100-random106",
     "h100-random75",
     "h100-random83",
     "h100-random84",

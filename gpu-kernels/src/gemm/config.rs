@@ -63,6 +63,8 @@ pub trait Config: Sized + 'static {
     type Math: Role;
     /// The ring of A and B: [`OperandRing`] with the number of its stages.
     type Operands: Region;
+    /// The store buffers: [`StoresOf`] with the number that each warp group has.
+    type Stores: Region;
     /// How the warp groups divide the tiles among themselves, and when they store a tile.
     type Mainloop: Mainloop<Self>;
     /// How the accumulators lie in D, and the type of D's elements.
@@ -101,14 +103,15 @@ pub trait Mainloop<G: Config>: Sized + 'static {
     /// First column of tile `index` of C in a row of tiles, in the order in which the epilogue reads them.
     fn source_column(index: usize) -> usize;
 
-    /// Multiplies and stores all tiles of a warp group.
+    /// Multiplies and stores all tiles of a warp group. `STAGES` and `STORES` are the numbers of [`Config::Operands`] and
+    /// [`Config::Stores`].
     ///
     /// Waits for full slots and releases them. Storing waits as [`Output::store`] does.
-    fn run<const STAGES: usize>(
+    fn run<const STAGES: usize, const STORES: usize>(
         work: G::Scheduler,
         operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
         turns: TurnsOf<G, Self>,
-        out: &mut OutputOf<'_, G, Self>,
+        out: &mut OutputOf<'_, G, Self, STORES>,
     );
 }
 
@@ -146,13 +149,15 @@ pub type OperandRing<G, const STAGES: usize> = Ring<
     MainLoop,
     <G as Config>::Cluster,
 >;
+/// The store buffers, `STORES` for each warp group.
+pub type StoresOf<G, const STORES: usize> = StoreBuffers<Out<G>, STORES, <G as Config>::Math>;
 /// The ring of C's tiles.
 pub type SourceRing<G> =
     Ring<SOURCE_STAGES, (SourceTile<G>,), Tma, SourceReaders<G>, Source, <G as Config>::Cluster>;
 
 /// The shared memory of a CTA. The tiles come first, side by side, because they need alignment; then the barriers.
 pub type Plan<G> = SmemPlan<(
-    StoreBuffers<Out<G>, STORE_STAGES, <G as Config>::Math>,
+    <G as Config>::Stores,
     <G as Config>::Operands,
     When<<G as Config>::ReadsC, SourceRing<G>>,
     LoadOrderBarrier<Order>,
@@ -183,7 +188,7 @@ pub type TurnsOf<G, L> = (
     Option<<<L as Mainloop<G>>::SourceTurns as Region>::Ends>,
 );
 /// The epilogue and store path of a warp group, for the main loop `L`.
-pub type OutputOf<'g, G, L> = Output<
+pub type OutputOf<'g, G, L, const STORES: usize = STORE_STAGES> = Output<
     'g,
     <G as Config>::Output,
     <G as Config>::Epilogue,
@@ -191,6 +196,7 @@ pub type OutputOf<'g, G, L> = Output<
     <L as Mainloop<G>>::SourceReaders,
     <G as Config>::Cluster,
     <G as Config>::Rank,
+    STORES,
 >;
 
 /// The kernel argument for the loads of A and B.

@@ -49,9 +49,10 @@ macro_rules! grouped_kernels {
 
                 const GROUPS: usize = crate::gemm_kernels!(@groups $mainloop $bm);
                 const BESIDE: usize = 0;
+                const STORES: usize = output::STORE_STAGES;
                 /// Stages of A and B.
                 pub const STAGES: usize =
-                    crate::gemm_kernels!(@stages [] [] [] BESIDE $mainloop $bm $bn);
+                    crate::gemm_kernels!(@stages [] [] [] BESIDE STORES $mainloop $bm $bn);
                 const BK: usize = pipeline::tile::ROW_BYTES / size_of::<$t>();
 
                 impl config::Config for Parts {
@@ -61,6 +62,7 @@ macro_rules! grouped_kernels {
                     type Cluster = Cluster<$cm, $cn>;
                     type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
                     type Operands = config::OperandRing<Self, STAGES>;
+                    type Stores = config::StoresOf<Self, STORES>;
                     type Mainloop = crate::gemm_kernels!(@mainloop [] [] $mainloop $bm $bn);
                     type Output = output::Ragged<crate::gemm_kernels!(@output $t, $bn $($swapped)?)>;
                     type Epilogue = Linear;
@@ -144,9 +146,10 @@ macro_rules! array_kernels {
 
                 const GROUPS: usize = crate::gemm_kernels!(@groups $mainloop $bm);
                 const BESIDE: usize = 0;
+                const STORES: usize = output::STORE_STAGES;
                 /// Stages of A and B.
                 pub const STAGES: usize =
-                    crate::gemm_kernels!(@stages [] [] [] BESIDE $mainloop $bm $bn);
+                    crate::gemm_kernels!(@stages [] [] [] BESIDE STORES $mainloop $bm $bn);
                 const BK: usize = pipeline::tile::ROW_BYTES / size_of::<$t>();
                 type A = <Parts as config::Config>::A;
                 type B = <Parts as config::Config>::B;
@@ -159,6 +162,7 @@ macro_rules! array_kernels {
                     type Cluster = Cluster<$cm, $cn>;
                     type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
                     type Operands = config::OperandRing<Self, STAGES>;
+                    type Stores = config::StoresOf<Self, STORES>;
                     type Mainloop = crate::gemm_kernels!(@mainloop [] [] $mainloop $bm $bn);
                     type Output = crate::gemm_kernels!(@output $t, $bn);
                     type Epilogue = Linear;

@@ -18,6 +18,8 @@ use pipeline::tile::{Element, Major, TileShape};
 pub enum KernelSchedule {
     /// All warp groups multiply each tile together ([`Cooperative`](super::kernel::Cooperative)).
     Cooperative,
+    /// Two warp groups multiply each tile together, half of the columns each ([`CooperativeByColumns`](super::by_columns::CooperativeByColumns)).
+    CooperativeByColumns,
     /// All warp groups multiply each tile together, split along N: one half is stored while the other is multiplied
     /// ([`SplitN`](super::kernel::SplitN)).
     SplitN,

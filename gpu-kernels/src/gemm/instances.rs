@@ -26,23 +26,23 @@ impl MathRole<3> for Math {
 /// The most stages of A and B that fit into the shared memory of a CTA, beside the rest of the plan. (CUTLASS
 /// `StageCountAutoCarveout`.)
 ///
-/// The tile is `bm` x `bn`, with `beside` bytes per stage for scale factors, `groups` warp groups store, a slot of C has
+/// The tile is `bm` x `bn`, with `beside` bytes per stage for scale factors, `groups` warp groups have `stores` store buffers each, a slot of C has
 /// `source_rows` rows (0 without C), and `per_sm` CTAs share the SM.
 #[must_use]
 pub const fn most_stages(
     [bm, bn]: [usize; 2],
     beside: usize,
-    groups: usize,
+    [groups, stores]: [usize; 2],
     source_rows: usize,
     per_sm: usize,
 ) -> usize {
-    use super::output::{SOURCE_STAGES, STORE_STAGES};
+    use super::output::SOURCE_STAGES;
     // 16 bytes each: the full and the empty barrier of a slot, and the two barriers of the load order. The 1024
     // bytes below are for the alignment of what follows a ring.
     let (barriers, order) = (16, 16);
     // The system reserves 1 KiB of the SM's 228 KiB for each CTA.
     let limit = (SMEM_LIMIT + 1024) / per_sm - 1024;
-    let stores = STORE_STAGES * groups * GROUP_ROWS * ROW_BYTES;
+    let stores = stores * groups * GROUP_ROWS * ROW_BYTES;
     let source = SOURCE_STAGES * (source_rows * ROW_BYTES + barriers);
     let source = if source_rows == 0 { 0 } else { source + 1024 };
     (limit - stores - source - order) / ((bm + bn) * ROW_BYTES + beside + barriers)
@@ -59,7 +59,8 @@ pub const fn most_stages(
 /// }
 /// ```
 /// A line has the kernel's name; the type of A and B; the type of C and D; a CTA's tile of D; the cluster; and the main
-/// loop ([`Cooperative`](crate::gemm::kernel::Cooperative), [`SplitN`](crate::gemm::kernel::SplitN) or
+/// loop ([`Cooperative`](crate::gemm::kernel::Cooperative),
+/// [`CooperativeByColumns`](crate::gemm::by_columns::CooperativeByColumns), [`SplitN`](crate::gemm::kernel::SplitN) or
 /// [`Pingpong`](crate::gemm::kernel::Pingpong)). These options may follow, in this order:
 ///
 /// - `promoted 64`: the sums of each k tile are added up in f32, in parts of 64 columns
@@ -68,6 +69,7 @@ pub const fn most_stages(
 /// - `block scaled`: the main loop applies scale factors of A's rows and of B's blocks, for each 128 of K
 ///   ([`scales`](crate::gemm::scales)). The main loop is `SplitN` with `promoted`. The kernel has two more arguments.
 /// - `stages 4`: fewer stages than fit.
+/// - `stores 1`: one store buffer for each warp group instead of two, if that leaves room for one more stage.
 /// - `per_sm 2`: leave shared memory for a CTA of the dependent grid.
 /// - `with C`: the epilogue reads C.
 /// - `operands swapped`: swap_ab, for a D of few rows, which are then the tile's columns.
@@ -89,7 +91,7 @@ macro_rules! gemm_kernels {
         $(#[$doc:meta])*
         $vis:vis static $table:ident: $epilogue:ty;
         $($(#[cfg($($condition:tt)*)])? $name:ident: $t:ty => $o:ty, $bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident
-            $(, promoted $w:literal)? $(, block $block:ident)? $(, stages $stages:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
+            $(, promoted $w:literal)? $(, block $block:ident)? $(, stages $stages:literal)? $(, stores $stores:literal)? $(, per_sm $per_sm:literal)? $(, with $c:ident)? $(, operands $swapped:ident)?
             $(, mainloop $own_mainloop:ty)? $(, scheduler $own_scheduler:ident)?
             $(, majors $ma:ident x $mb:ident)? $(, rank $rank:tt)? $(, times $tb:ty)?;)*
     ) => {
@@ -100,7 +102,7 @@ macro_rules! gemm_kernels {
                 #[allow(unused_imports)]
                 use super::*;
                 #[allow(unused_imports)] // A main loop or a scheduler may be the caller's own.
-                use $crate::gemm::{config, instances, kernel, output, rank, scales, scheduler};
+                use $crate::gemm::{by_columns, config, instances, kernel, output, rank, scales, scheduler};
                 use $crate::private::{isa, pipeline};
                 use pipeline::prelude::{Cluster, Tile};
                 use pipeline::cta::Is;
@@ -110,9 +112,11 @@ macro_rules! gemm_kernels {
 
                 /// Consumer warp groups of the CTA.
                 const GROUPS: usize = $crate::gemm_kernels!(@groups $mainloop $bm);
+                /// Store buffers of each warp group.
+                const STORES: usize = $crate::gemm_kernels!(@stores $($stores)?);
                 /// Stages of A and B.
                 pub const STAGES: usize = $crate::gemm_kernels!(
-                    @stages [$($stages)?] [$($per_sm)?] [$($c)?] BESIDE $mainloop $bm $bn
+                    @stages [$($stages)?] [$($per_sm)?] [$($c)?] BESIDE STORES $mainloop $bm $bn
                 );
                 const BK: usize = pipeline::tile::ROW_BYTES / size_of::<$t>();
                 /// Element of B.
@@ -132,6 +136,7 @@ macro_rules! gemm_kernels {
                     type Cluster = Cluster<$cm, $cn>;
                     type Math = <instances::Math as instances::MathRole<GROUPS>>::Role;
                     type Operands = config::OperandRing<Self, STAGES>;
+                    type Stores = config::StoresOf<Self, STORES>;
                     type Mainloop = $crate::gemm_kernels!(@mainloop [$($own_mainloop)?] [$($w)?] $mainloop $bm $bn);
                     type Output = $crate::gemm_kernels!(@output $o, $bn $($swapped)?);
                     type Epilogue = $epilogue;
@@ -171,7 +176,7 @@ macro_rules! gemm_kernels {
             epilogue: <Parts as config::Config>::Epilogue,
             scheduler: config::SchedulerArgs<Parts>,
         ) {
-            kernel::gemm::<Parts, STAGES>(cta, a, b, c, d, (), loads, epilogue, scheduler);
+            kernel::gemm::<Parts, STAGES, STORES>(cta, a, b, c, d, (), loads, epilogue, scheduler);
         }
     };
     (@entry $name:ident $bm:literal scaled) => {
@@ -190,7 +195,7 @@ macro_rules! gemm_kernels {
             scheduler: config::SchedulerArgs<Parts>,
         ) {
             let scales = scales::BlockwiseArgs { sfa, sfb };
-            kernel::gemm::<Parts, STAGES>(cta, a, b, c, d, scales, loads, epilogue, scheduler);
+            kernel::gemm::<Parts, STAGES, STORES>(cta, a, b, c, d, scales, loads, epilogue, scheduler);
         }
     };
     (@b $t:ty) => { $t };
@@ -200,19 +205,23 @@ macro_rules! gemm_kernels {
         scales::Blockwise<$bm, { $bn / scales::unit($bn) }, { scales::unit($bn) }>
     };
     (@groups Pingpong $bm:literal) => { 2 };
+    (@groups CooperativeByColumns $bm:literal) => { 2 };
     (@groups $mainloop:ident $bm:literal) => { $bm / 64 };
     (@groups_of_a_tile Pingpong $bm:literal) => { 1 };
+    (@groups_of_a_tile CooperativeByColumns $bm:literal) => { 2 };
     (@groups_of_a_tile $mainloop:ident $bm:literal) => { $bm / 64 };
+    (@stores) => { output::STORE_STAGES };
+    (@stores $stores:literal) => { $stores };
     (@stages [$stages:literal] $($rest:tt)*) => { $stages };
     (@stages [] [] $($rest:tt)*) => { $crate::gemm_kernels!(@stages [] [1] $($rest)*) };
-    (@stages [] [$per_sm:literal] [] $beside:ident $mainloop:ident $bm:literal $bn:literal) => {
-        instances::most_stages([$bm, $bn], $beside, GROUPS, 0, $per_sm)
+    (@stages [] [$per_sm:literal] [] $beside:ident $stores:ident $mainloop:ident $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], $beside, [GROUPS, $stores], 0, $per_sm)
     };
-    (@stages [] [$per_sm:literal] [C] $beside:ident Pingpong $bm:literal $bn:literal) => {
-        instances::most_stages([$bm, $bn], $beside, GROUPS, 64, $per_sm)
+    (@stages [] [$per_sm:literal] [C] $beside:ident $stores:ident Pingpong $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], $beside, [GROUPS, $stores], 64, $per_sm)
     };
-    (@stages [] [$per_sm:literal] [C] $beside:ident $mainloop:ident $bm:literal $bn:literal) => {
-        instances::most_stages([$bm, $bn], $beside, GROUPS, $bm, $per_sm)
+    (@stages [] [$per_sm:literal] [C] $beside:ident $stores:ident $mainloop:ident $bm:literal $bn:literal) => {
+        instances::most_stages([$bm, $bn], $beside, [GROUPS, $stores], $bm, $per_sm)
     };
     (@mainloop [$own:ty] $($rest:tt)*) => { $own };
     (@mainloop [] [$w:literal] Cooperative $bm:literal $bn:literal) => {
@@ -222,6 +231,9 @@ macro_rules! gemm_kernels {
         $crate::gemm::promoted::PromotedSplitN<$bm, $bn, { $bn / $w }, { $bn - $w }, $w>
     };
     (@mainloop [] [] Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
+    (@mainloop [] [] CooperativeByColumns $bm:literal $bn:literal) => {
+        by_columns::CooperativeByColumns<$bm, { $bm / 64 }, { $bn / 2 }>
+    };
     (@mainloop [] [] SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
     (@mainloop [] [] Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };
     (@rank) => { rank::Rank2 };

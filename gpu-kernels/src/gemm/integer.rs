@@ -89,11 +89,11 @@ macro_rules! main_loop {
             }
 
             #[inline(always)]
-            fn run<const STAGES: usize>(
+            fn run<const STAGES: usize, const STORES: usize>(
                 tiles: G::Scheduler,
                 mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
                 _turns: TurnsOf<G, Self>,
-                $out: &mut OutputOf<'_, G, Self>,
+                $out: &mut OutputOf<'_, G, Self, STORES>,
             ) {
                 const { assert!(!G::Scheduler::SPLITS_K, "whole numbers are summed in whole tiles"); }
                 let group = $out.group;

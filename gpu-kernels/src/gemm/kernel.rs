@@ -11,7 +11,8 @@
 //! columns beyond the tensors and does not store them, so M, N and K need not be multiples of the tile.
 //!
 //! This file also has three main loops: [`Cooperative`], [`SplitN`] and [`Pingpong`]. Those that add up the short sums
-//! of 8-bit floats are in [`promoted`](super::promoted).
+//! of 8-bit floats are in [`promoted`](super::promoted), and that of tiles whose warp groups divide the columns is in
+//! [`by_columns`](super::by_columns).
 #![forbid(unsafe_code)]
 
 use super::config::*;
@@ -32,13 +33,14 @@ use pipeline::prelude::*;
 use pipeline::ring::{Consumer, MmaInTurn, ReadsInTurn};
 use pipeline::tile::{EpilogueElement, TileShape};
 
-/// Runs one CTA of the GEMM that `G` describes. `STAGES` is the number of stages of `G::Operands`.
+/// Runs one CTA of the GEMM that `G` describes. `STAGES` is the number of stages of `G::Operands`, and `STORES` that of
+/// the store buffers of each warp group.
 ///
 /// Each role waits for the primary grid (`griddepcontrol.wait`) before it touches memory that the primary grid
 /// may write. The CTA lets the dependent grid start (`griddepcontrol.launch_dependents`) at once, or after its
 /// last loads if it prefetches.
 #[inline(always)]
-pub fn gemm<G, const STAGES: usize>(
+pub fn gemm<G, const STAGES: usize, const STORES: usize>(
     cta: GemmCta<G>,
     a: &MapA<G>,
     b: &MapB<G>,
@@ -49,7 +51,7 @@ pub fn gemm<G, const STAGES: usize>(
     epilogue: G::Epilogue,
     scheduler: SchedulerArgs<G>,
 ) where
-    G: Config<Operands = OperandRing<G, STAGES>>,
+    G: Config<Operands = OperandRing<G, STAGES>, Stores = StoresOf<G, STORES>>,
     G::Output: Orientation<Map<G::Rank> = MatrixMap<G>>,
 {
     let (bm, bn) = (<G::A as TileShape>::ROWS, <G::B as TileShape>::ROWS);
@@ -198,11 +200,11 @@ where
     }
 
     #[inline(always)]
-    fn run<const STAGES: usize>(
+    fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
         _turns: TurnsOf<G, Self>,
-        out: &mut OutputOf<'_, G, Self>,
+        out: &mut OutputOf<'_, G, Self, STORES>,
     ) {
         let group = out.group;
         let origin = |work: &_| tiles.origin(work, BM, BN).below(rows_above(group));
@@ -254,11 +256,11 @@ where
     // or a branch, ptxas serialises the wgmmas or inserts a wait (C7514, C7517). So the body of the inner loop starts
     // the next tile, and the path of split tiles stands apart.
     #[inline(always)]
-    fn run<const STAGES: usize>(
+    fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
         _turns: TurnsOf<G, Self>,
-        out: &mut OutputOf<'_, G, Self>,
+        out: &mut OutputOf<'_, G, Self, STORES>,
     ) {
         let group = out.group;
         let origin = |work: &_| tiles.origin(work, BM, 2 * HALF).below(rows_above(group));
@@ -342,11 +344,11 @@ where
     }
 
     #[inline(always)]
-    fn run<const STAGES: usize>(
+    fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
         (turns, source_turns): TurnsOf<G, Self>,
-        out: &mut OutputOf<'_, G, Self>,
+        out: &mut OutputOf<'_, G, Self, STORES>,
     ) {
         const {
             assert!(!G::Scheduler::SPLITS_K, "warp groups that take turns compute whole tiles");

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::epilogue::Epilogue;
+use super::epilogue_tiles::{Columns, FRAGMENT_COLS};
+pub use super::epilogue_tiles::{EpilogueTiles, swapped_columns};
 use super::rank::{MapRank, Rank2};
 use super::scheduler::TileOrigin;
 use core::marker::PhantomData;
@@ -22,11 +24,9 @@ names! {
 
 /// Stages of the ring of C.
 pub const SOURCE_STAGES: usize = 2;
-/// Store buffers of each warp group: one is filled while the other is written out.
+/// Store buffers of each warp group, unless the kernel has another number: one is filled while the other is written out.
 pub const STORE_STAGES: usize = 2;
 
-/// Columns of a fragment.
-const FRAGMENT_COLS: usize = 16;
 /// Most fragments that are written together.
 const MOST_FRAGMENTS: usize = 16;
 
@@ -44,15 +44,15 @@ pub trait Orientation: 'static {
     type Map<K: MapRank>: 'static;
 
     /// Stores buffers whose first element lies at `at` of the accumulators' rows and columns.
-    fn store<K: MapRank, M: Role, Cl: ClusterShape, const TILES: usize>(
-        buffers: PublishedBuffer<'_, Self::Out, STORE_STAGES, M, Cl, TILES>,
+    fn store<K: MapRank, M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
+        buffers: PublishedBuffer<'_, Self::Out, STORES, M, Cl, TILES>,
         map: &Self::Map<K>,
         at: TileOrigin,
     );
 
     /// Writes a fragment into its store buffer.
-    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
-        buffer: &mut FreeBuffer<'_, Self::Out, STORE_STAGES, M, Cl, TILES>,
+    fn put<M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
+        buffer: &mut FreeBuffer<'_, Self::Out, STORES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     );
@@ -69,8 +69,8 @@ impl<O: Fragments> Orientation for Direct<O> {
     type Map<K: MapRank> = K::Map<Self::EpilogueTile, Unshared>;
 
     #[inline(always)]
-    fn store<K: MapRank, M: Role, Cl: ClusterShape, const TILES: usize>(
-        buffers: PublishedBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+    fn store<K: MapRank, M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
+        buffers: PublishedBuffer<'_, O, STORES, M, Cl, TILES>,
         map: &Self::Map<K>,
         at: TileOrigin,
     ) {
@@ -79,8 +79,8 @@ impl<O: Fragments> Orientation for Direct<O> {
     }
 
     #[inline(always)]
-    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
-        buffer: &mut FreeBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+    fn put<M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
+        buffer: &mut FreeBuffer<'_, O, STORES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     ) {
@@ -91,7 +91,7 @@ impl<O: Fragments> Orientation for Direct<O> {
 /// D's rows are the tile's columns: swap_ab with a transposed store of `N` of them at a time.
 ///
 /// With the operands swapped, the 64 rows of a wgmma are 64 of D's columns, and D's rows are the tile's columns, of which
-/// there may be any multiple of 16. So this is for a D of few rows, and for rows that fit no multiple of 64.
+/// there may be any multiple of 8. So this is for a D of few rows, and for rows that fit no multiple of 64.
 pub struct SwapAb<O, const N: usize>(PhantomData<O>);
 
 impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
@@ -102,8 +102,8 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
     type Map<K: MapRank> = K::Map<Self::EpilogueTile, Unshared>;
 
     #[inline(always)]
-    fn store<K: MapRank, M: Role, Cl: ClusterShape, const TILES: usize>(
-        buffers: PublishedBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+    fn store<K: MapRank, M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
+        buffers: PublishedBuffer<'_, O, STORES, M, Cl, TILES>,
         map: &Self::Map<K>,
         at: TileOrigin,
     ) {
@@ -112,19 +112,13 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
     }
 
     #[inline(always)]
-    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
-        buffer: &mut FreeBuffer<'_, O, STORE_STAGES, M, Cl, TILES>,
+    fn put<M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
+        buffer: &mut FreeBuffer<'_, O, STORES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     ) {
         buffer.put_transposed(index, values);
     }
-}
-
-/// Columns of the tile that one TMA store of [`SwapAb`] writes. A store buffer has 64 rows.
-#[must_use]
-pub const fn swapped_columns(columns: usize) -> usize {
-    columns.div_ceil(columns.div_ceil(GROUP_ROWS)).next_multiple_of(FRAGMENT_COLS)
 }
 
 /// The tensor map of [`Ragged`]: columns, rows in front of an end, 1, ends.
@@ -146,8 +140,8 @@ impl<D: Orientation> Orientation for Ragged<D> {
     type Map<K: MapRank> = RaggedMap<D::EpilogueTile>;
 
     #[inline(always)]
-    fn store<K: MapRank, M: Role, Cl: ClusterShape, const TILES: usize>(
-        buffers: PublishedBuffer<'_, D::Out, STORE_STAGES, M, Cl, TILES>,
+    fn store<K: MapRank, M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
+        buffers: PublishedBuffer<'_, D::Out, STORES, M, Cl, TILES>,
         map: &Self::Map<K>,
         at: TileOrigin,
     ) {
@@ -158,67 +152,12 @@ impl<D: Orientation> Orientation for Ragged<D> {
     }
 
     #[inline(always)]
-    fn put<M: Role, Cl: ClusterShape, const TILES: usize>(
-        buffer: &mut FreeBuffer<'_, D::Out, STORE_STAGES, M, Cl, TILES>,
+    fn put<M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
+        buffer: &mut FreeBuffer<'_, D::Out, STORES, M, Cl, TILES>,
         index: usize,
         values: [f32; 8],
     ) {
         D::put(buffer, index, values);
-    }
-}
-
-/// Divides `N` columns of an accumulator into epilogue tiles.
-pub struct EpilogueTiles<D, const N: usize>(PhantomData<D>);
-
-impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
-    const ALL: Columns = Columns::new(N, D::COLS);
-    /// The number of epilogue tiles.
-    pub const COUNT: usize = Self::ALL.count();
-
-    /// First column of epilogue tile `index`.
-    ///
-    /// If `N` is not a multiple of the epilogue tile's width, epilogue tile 0 has the last columns of the tile, and the
-    /// last epilogue tile overlaps with it. TMA writes the shared columns twice, so the last store waits until the
-    /// first one is written.
-    #[inline(always)]
-    pub const fn column(index: usize) -> usize {
-        Self::ALL.column(index)
-    }
-}
-
-/// Columns of D, divided into epilogue tiles.
-#[derive(Clone, Copy)]
-struct Columns {
-    all: usize,
-    tile: usize,
-}
-
-impl Columns {
-    const fn new(all: usize, tile: usize) -> Self {
-        assert!(
-            all >= tile && tile.is_multiple_of(FRAGMENT_COLS) && all.is_multiple_of(FRAGMENT_COLS),
-            "a tile is at least an epilogue tile wide, and both are multiples of 16 columns"
-        );
-        Self { all, tile }
-    }
-
-    #[inline(always)]
-    const fn count(self) -> usize {
-        self.all.div_ceil(self.tile)
-    }
-
-    #[inline(always)]
-    const fn is_whole(self) -> bool {
-        self.all.is_multiple_of(self.tile)
-    }
-
-    #[inline(always)]
-    const fn column(self, index: usize) -> usize {
-        match (self.is_whole(), index) {
-            (true, _) => index * self.tile,
-            (false, 0) => self.all - self.tile,
-            (false, _) => (index - 1) * self.tile,
-        }
     }
 }
 
@@ -227,21 +166,30 @@ impl Columns {
 pub struct Begun(());
 
 /// What a warp group needs to store a tile. `C` is the tile in a slot of the ring of C, and `R` says which warp groups
-/// read it. The tensor maps have the rank `K`.
-pub struct Output<'g, D: Orientation, E, C, R: OrdinaryReads, Cl, K: MapRank = Rank2> {
+/// read it. The tensor maps have the rank `K`, and the warp group has `STORES` store buffers.
+pub struct Output<
+    'g,
+    D: Orientation,
+    E,
+    C,
+    R: OrdinaryReads,
+    Cl,
+    K: MapRank = Rank2,
+    const STORES: usize = STORE_STAGES,
+> {
     /// The warp group.
     pub group: &'g Warpgroup<R::Role, Cl>,
     /// The ring of C, if the epilogue reads C.
     pub source: Option<Consumer<SOURCE_STAGES, (C,), R, Source, Cl>>,
     /// The store buffers, from which TMA writes D.
-    pub stores: Stores<'g, D::Out, STORE_STAGES, R::Role, Cl>,
+    pub stores: Stores<'g, D::Out, STORES, R::Role, Cl>,
     /// The tensor map of D.
     pub d: &'g D::Map<K>,
     /// The epilogue.
     pub epilogue: E,
 }
 
-impl<D, E, C, R, Cl, K> Output<'_, D, E, C, R, Cl, K>
+impl<D, E, C, R, Cl, K, const STORES: usize> Output<'_, D, E, C, R, Cl, K, STORES>
 where
     D: Orientation,
     E: Epilogue,
@@ -296,7 +244,7 @@ where
                 } else if E::GATED {
                     gated::<D, _, _, _, _>(&self.epilogue, self.group, &sums, column, at, at_d)
                 } else {
-                    let sum = sums.fragment(column / FRAGMENT_COLS);
+                    let sum = sums.fragment_at(column);
                     visit::<D, _, _, _>(&self.epilogue, self.group, sum, c, at.right_by(column))
                 };
                 D::put(&mut out, i, values);
@@ -307,7 +255,7 @@ where
             if !tiles.is_whole() && index == tiles.count() - 1 {
                 out.wait_written(tiles.count() - 2);
             }
-            D::store::<K, _, _, _>(out.publish(), self.d, at_d.right_by(first));
+            D::store::<K, _, _, _, _>(out.publish(), self.d, at_d.right_by(first));
         }
     }
 
@@ -325,7 +273,7 @@ where
     ) where
         M64<N>: Shape,
     {
-        let fills = const { N == STORE_STAGES * D::COLS && !D::SWAP_AB && !E::GATED };
+        let fills = const { STORES > 1 && N == STORES * D::COLS && !D::SWAP_AB && !E::GATED };
         if !fills || self.source.is_some() {
             return self.store(begun, sums, at);
         }
@@ -344,7 +292,7 @@ where
             };
             D::put(&mut out, i, values);
         }
-        D::store::<K, _, _, _>(out.publish(), self.d, at);
+        D::store::<K, _, _, _, _>(out.publish(), self.d, at);
     }
 
     /// Behind the last tile: ends the epilogue, and waits until TMA has read the store buffers.
@@ -355,7 +303,7 @@ where
     }
 }
 
-impl<D, E, C, R, Cl, K> Output<'_, D, E, C, R, Cl, K>
+impl<D, E, C, R, Cl, K, const STORES: usize> Output<'_, D, E, C, R, Cl, K, STORES>
 where
     D: Orientation<Out = i32>,
     R: OrdinaryReads,
@@ -388,7 +336,7 @@ where
             for i in 0..per_tile {
                 out.put_ints(i, f(sums.fragment(tile * per_tile + i)));
             }
-            D::store::<K, _, _, _>(out.publish(), self.d, at.right_by(tile * D::COLS));
+            D::store::<K, _, _, _, _>(out.publish(), self.d, at.right_by(tile * D::COLS));
         }
     }
 }
@@ -408,7 +356,7 @@ where
 {
     let mut fragments = core::array::from_fn(|i| {
         let column = first + i.min(count - 1) * FRAGMENT_COLS;
-        let sum = sums.fragment(column / FRAGMENT_COLS);
+        let sum = sums.fragment_at(column);
         fragment::<D, _, _>(group, sum, at.right_by(column))
     });
     epilogue.visit_all(group, &mut fragments[..count]);
@@ -437,7 +385,7 @@ where
 {
     let visited = [0, FRAGMENT_COLS].map(|right| {
         let column = 2 * column + right;
-        let sum = sums.fragment(column / FRAGMENT_COLS);
+        let sum = sums.fragment_at(column);
         visit::<D, _, _, _>(epilogue, group, sum, None, at.right_by(column))
     });
     let half = |first: usize| {

@@ -43,11 +43,11 @@ where
     }
 
     #[inline(always)]
-    fn run<const STAGES: usize>(
+    fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
         _turns: TurnsOf<G, Self>,
-        out: &mut OutputOf<'_, G, Self>,
+        out: &mut OutputOf<'_, G, Self, STORES>,
     ) {
         let group = out.group;
         let origin = |work: &_| tiles.origin(work, BM, BN).below(rows_above(group));
@@ -108,11 +108,11 @@ where
 
     // In straight lines, as `SplitN` is, and for the same reason.
     #[inline(always)]
-    fn run<const STAGES: usize>(
+    fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
         _turns: TurnsOf<G, Self>,
-        out: &mut OutputOf<'_, G, Self>,
+        out: &mut OutputOf<'_, G, Self, STORES>,
     ) {
         let group = out.group;
         let origin = |work: &_| tiles.origin(work, BM, BN).below(rows_above(group));

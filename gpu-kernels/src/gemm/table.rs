@@ -96,19 +96,14 @@ product! {
     }
     // These tiles suit some shapes better (docs/performance.md).
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
-        _128x176_2x1(128 x 176, cluster 2 x 1, Cooperative);
         _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative);
-        _128x112_1x2(128 x 112, cluster 1 x 2, Cooperative);
-        _128x64_2x1(128 x 64, cluster 2 x 1, Cooperative);
         _128x64_1x4(128 x 64, cluster 1 x 4, Cooperative);
         _128x80_1x4(128 x 80, cluster 1 x 4, Cooperative);
         _64x96_1x4(64 x 96, cluster 1 x 4, Cooperative);
-        _64x128_2x1(64 x 128, cluster 2 x 1, Cooperative);
         _64x64_2x2(64 x 64, cluster 2 x 2, Cooperative);
         _128x208_2x1(128 x 208, cluster 2 x 1, Cooperative);
         _128x160_2x1(128 x 160, cluster 2 x 1, Cooperative);
         _192x128_1x2(192 x 128, cluster 1 x 2, Cooperative);
-        _192x80_1x2(192 x 80, cluster 1 x 2, Cooperative);
         _64x96_4x1(64 x 96, cluster 4 x 1, Cooperative);
         _64x64_1x4(64 x 64, cluster 1 x 4, Cooperative);
         _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
@@ -123,20 +118,23 @@ product! {
         _64x112_2x4(64 x 112, cluster 2 x 4, Cooperative);
         _64x96_4x2(64 x 96, cluster 4 x 2, Cooperative);
         _64x80_4x2(64 x 80, cluster 4 x 2, Cooperative);
-        _128x144_4x2(128 x 144, cluster 4 x 2, Cooperative);
         _128x176_4x2(128 x 176, cluster 4 x 2, Cooperative);
         _64x112_4x2(64 x 112, cluster 4 x 2, Cooperative);
         _192x112_1x2(192 x 112, cluster 1 x 2, Cooperative);
-        _192x144_1x2(192 x 144, cluster 1 x 2, Cooperative);
         _192x160_1x2(192 x 160, cluster 1 x 2, Cooperative);
-        _192x176_1x2(192 x 176, cluster 1 x 2, Cooperative);
-        _192x192_1x2(192 x 192, cluster 1 x 2, Cooperative);
         _128x224_2x1(128 x 224, cluster 2 x 1, Cooperative);
         _128x240_2x1(128 x 240, cluster 2 x 1, Cooperative);
-        _128x256_1x2(128 x 256, cluster 1 x 2, SplitN);
         _128x128_1x2_pp(128 x 128, cluster 1 x 2, Pingpong);
         _128x144_2x1_pp(128 x 144, cluster 2 x 1, Pingpong);
-        _128x160_1x2_pp(128 x 160, cluster 1 x 2, Pingpong);
+        _128x216_2x1(128 x 216, cluster 2 x 1, Cooperative);
+        _128x232_2x1(128 x 232, cluster 2 x 1, Cooperative);
+        _128x248_2x1(128 x 248, cluster 2 x 1, Cooperative);
+        _128x272_2x1_n(128 x 272, cluster 2 x 1, CooperativeByColumns, stores 1);
+        _192x176_2x1_s1(192 x 176, cluster 2 x 1, Cooperative, stores 1);
+        _192x192_1x2_s1(192 x 192, cluster 1 x 2, Cooperative, stores 1);
+        _192x208_2x1_n(192 x 208, cluster 2 x 1, CooperativeByColumns, stores 1);
+        _64x136_4x2(64 x 136, cluster 4 x 2, Cooperative);
+        _64x72_4x2(64 x 72, cluster 4 x 2, Cooperative);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -159,7 +157,6 @@ product! {
     // For a D whose rows fit no multiple of 64: 129 rows are two tiles of 80.
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _96x64t_4x1(64 x 96, cluster 4 x 1, Cooperative, operands swapped);
-        _144x128t_2x1(128 x 144, cluster 2 x 1, Cooperative, operands swapped);
         _144x192t_1x2(192 x 144, cluster 1 x 2, Cooperative, operands swapped);
         _176x192t_1x2(192 x 176, cluster 1 x 2, Cooperative, operands swapped);
         _160x128t_2x1_pp(128 x 160, cluster 2 x 1, Pingpong, operands swapped);
@@ -167,7 +164,6 @@ product! {
         _96x192t_1x2_pp(192 x 96, cluster 1 x 2, Pingpong, operands swapped);
         _144x128t_4x1_pp(128 x 144, cluster 4 x 1, Pingpong, operands swapped);
         _192x64t_4x1_pp(64 x 192, cluster 4 x 1, Pingpong, operands swapped);
-        _160x128t_2x4(128 x 160, cluster 2 x 4, Cooperative, operands swapped);
         _176x128t_4x1_pp(128 x 176, cluster 4 x 1, Pingpong, operands swapped);
         _112x128t_4x1(128 x 112, cluster 4 x 1, Cooperative, operands swapped);
         _96x128t_4x1(128 x 96, cluster 4 x 1, Cooperative, operands swapped);
@@ -175,16 +171,27 @@ product! {
         _208x128t_2x1(128 x 208, cluster 2 x 1, Cooperative, operands swapped);
         _240x128t_2x1(128 x 240, cluster 2 x 1, Cooperative, operands swapped);
         _144x128t_4x2(128 x 144, cluster 4 x 2, Cooperative, operands swapped);
-        _176x128t_4x2(128 x 176, cluster 4 x 2, Cooperative, operands swapped);
         _176x128t_1x2(128 x 176, cluster 1 x 2, Cooperative, operands swapped);
         _80x64t_4x2(64 x 80, cluster 4 x 2, Cooperative, operands swapped);
         _96x64t_4x2(64 x 96, cluster 4 x 2, Cooperative, operands swapped);
         _144x64t_4x1(64 x 144, cluster 4 x 1, Cooperative, operands swapped);
         _160x64t_4x1(64 x 160, cluster 4 x 1, Cooperative, operands swapped);
         _160x192t_2x1(192 x 160, cluster 2 x 1, Cooperative, operands swapped);
-        _160x192t_1x2(192 x 160, cluster 1 x 2, Cooperative, operands swapped);
         _112x128t_1x2_pp(128 x 112, cluster 1 x 2, Pingpong, operands swapped);
         _112x192t_1x2_pp(192 x 112, cluster 1 x 2, Pingpong, operands swapped);
+        _104x128t_2x2(128 x 104, cluster 2 x 2, Cooperative, operands swapped);
+        _104x192t_1x2_pp(192 x 104, cluster 1 x 2, Pingpong, operands swapped);
+        _104x64t_4x2(64 x 104, cluster 4 x 2, Cooperative, operands swapped);
+        _120x64t_4x2(64 x 120, cluster 4 x 2, Cooperative, operands swapped);
+        _136x64t_4x2(64 x 136, cluster 4 x 2, Cooperative, operands swapped);
+        _152x128t_4x2(128 x 152, cluster 4 x 2, Cooperative, operands swapped);
+        _168x128t_4x1_pp(128 x 168, cluster 4 x 1, Pingpong, operands swapped);
+        _176x192t_2x1_s1(192 x 176, cluster 2 x 1, Cooperative, stores 1, operands swapped);
+        _208x192t_2x1_n(192 x 208, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
+        _216x128t_2x1(128 x 216, cluster 2 x 1, Cooperative, operands swapped);
+        _272x128t_2x1_n(128 x 272, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
+        _72x64t_2x4(64 x 72, cluster 2 x 4, Cooperative, operands swapped);
+        _72x64t_4x1(64 x 72, cluster 4 x 1, Cooperative, operands swapped);
     }
 }
 

@@ -148,6 +148,8 @@ calibration! {
     written_pingpong;
     /// Added to `written` where rows of D begin inside a sector of 32 bytes.
     written_partial_sectors;
+    /// Added to that with ping-pong, whose warp groups write the parts of a sector that two tiles share at other times.
+    written_partial_sectors_pingpong;
     /// Added to `written` where rows of D begin inside a line of 128 bytes, times the fraction of D that L2 can't hold: a line
     /// at the edge of a tile is written to memory in parts.
     written_partial_lines_evicted;

@@ -38,7 +38,8 @@ impl Choice {
         if self.streamed == 0 {
             return 0;
         }
-        let (groups, columns) = (u64::from(self.instance.groups), u64::from(self.instance.bn));
+        let groups = u64::from(self.instance.groups);
+        let columns = u64::from(self.instance.bm * self.instance.bn) / (64 * groups);
         Partials::bytes(u64::from(self.grid[0]), groups, columns) as usize
     }
 }

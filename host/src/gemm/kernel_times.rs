@@ -8,7 +8,7 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 use isa::kernel::Dtype;
 
 /// Kernels for operands of 16 bits that were measured.
-pub(super) const KERNELS: usize = 82;
+pub(super) const KERNELS: usize = 89;
 /// Kernels for 8-bit floats that were measured.
 pub(super) const E4M3_KERNELS: usize = 29;
 
@@ -99,13 +99,13 @@ impl KernelTimes {
         let kind = match i.kernel_schedule {
             KernelSchedule::Pingpong if i.swap_ab => SwappedPingpong,
             KernelSchedule::Pingpong => Pingpong,
-            KernelSchedule::Cooperative | KernelSchedule::SplitN => {
-                match (i.swap_ab, i.two_fit()) {
-                    (true, false) => Swapped,
-                    (true, true) => TwoFit,
-                    (false, _) => Cooperative,
-                }
-            }
+            KernelSchedule::Cooperative
+            | KernelSchedule::CooperativeByColumns
+            | KernelSchedule::SplitN => match (i.swap_ab, i.two_fit()) {
+                (true, false) => Swapped,
+                (true, true) => TwoFit,
+                (false, _) => Cooperative,
+            },
         };
         self.kind == kind && Sums::of(i) == Some(self.sums)
     }

@@ -264,7 +264,8 @@ impl Sharing for Unshared {
     const COUNT: usize = 1;
 }
 
-/// The CTAs that share a tile: each loads one slice and multicasts it to all of them.
+/// The CTAs that share a tile: each loads a box of it and multicasts it to all of them. Of fewer boxes than CTAs
+/// ([`TensorMap`](crate::tile::TensorMap)), they load one in turn.
 ///
 /// (PTX: the mask of `.multicast::cluster`; CUTLASS `mcast_mask_a`, `mcast_mask_b`.)
 ///
@@ -279,7 +280,7 @@ impl Sharing for Unshared {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peers<P> {
-    /// The slice that this CTA loads.
+    /// The number of this CTA among them.
     pub(crate) index: u32,
     /// The CTAs that receive it: bit r stands for the CTA of rank r.
     pub(crate) mask: u16,

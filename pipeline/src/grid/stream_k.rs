@@ -21,7 +21,7 @@ use isa::wgmma::{M64, Shape};
 /// Four sums: what a thread stores or loads in one instruction.
 type Quad = [f32; 4];
 
-/// The workspace of stream-K: one partial tile per CTA of the grid, and two flags per warp group.
+/// The workspace of stream-K: one partial tile per CTA of the grid, and three flags per warp group.
 ///
 /// All flags must be 0 before the first launch, and every launch leaves them 0. The flag of a part lies behind its
 /// sums. The host allocates [`Partials::bytes`]. (CUTLASS: the workspace of `PersistentTileSchedulerSm90StreamK`.)
@@ -39,7 +39,7 @@ type Quad = [f32; 4];
 ///     all.reduce(group, PeerCtas::one(1), &mut sum);
 ///     let _sixteen_columns: [f32; 8] = sum.fragment(0);
 /// }
-/// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (64 * 256 * 4 + 2 * 128));
+/// assert_eq!(Partials::bytes(132, 2, 256), 132 * 2 * (64 * 256 * 4 + 3 * 128));
 /// ```
 #[repr(transparent)]
 #[derive(Clone, Copy)]
@@ -53,9 +53,10 @@ fn reconverge() {
     unsafe { isa::warp::sync_warp(u32::MAX) }
 }
 
-/// The `N` columns of a warp group's sums that are stored or reduced: all columns, or one of two halves.
+/// The `N` columns of a warp group's sums that are stored or reduced: all columns, one of two halves, or one of up to three
+/// blocks of rows.
 ///
-/// Each half has a flag of its own. An [`Accumulator`] of another width does not fit. (CUTLASS's `fixup` moves
+/// Each part has a flag of its own. An [`Accumulator`] of another width does not fit. (CUTLASS's `fixup` moves
 /// whole tiles.)
 ///
 /// ```
@@ -107,6 +108,33 @@ impl<const N: usize> Part<N> {
     #[must_use]
     pub const fn right<const L: usize>() -> Self {
         Self { before: 1, first: L, columns: L + N }
+    }
+
+    /// Block `block` of the `count` blocks of a [`TallAccumulator`](crate::mma::TallAccumulator), at most three. In the
+    /// workspace they lie side by side.
+    ///
+    /// ```
+    /// # use warpipe_pipeline::{grid::{Part, Partials}, mma::TallAccumulator, prelude::*};
+    /// # roles! { Math = 2 x 232 registers }
+    /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
+    /// /// Stores the sums of CTA 1, all three blocks.
+    /// fn store(all: &Partials<'_>, group: &Group, sum: TallAccumulator<104, 3>) {
+    ///     for (block, sum) in sum.blocks().into_iter().enumerate() {
+    ///         all.store_part(group, 1, Part::block(block, 3), sum);
+    ///     }
+    /// }
+    /// assert_eq!(Part::<104>::block(2, 3).first(), 208);
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub const fn block(block: usize, count: usize) -> Self {
+        #[cfg(not(target_arch = "nvptx64"))]
+        assert!(
+            block < count && count <= PARTS as usize,
+            "a warp group's sums have up to three blocks, counted from 0"
+        );
+        Self { before: block as u32, first: block * N, columns: count * N }
     }
 
     /// The first column of this part.
@@ -162,7 +190,7 @@ impl PeerCtas {
 /// The quads of a flag, which lies behind the sums of its part: 128 bytes, a cache line of its own.
 const FLAG: u32 = 8;
 /// The maximum number of parts of a warp group's sums.
-const PARTS: u32 = 2;
+const PARTS: u32 = 3;
 
 /// Quads of small partials that a thread loads before it adds the first one: 64 registers.
 const QUADS_IN_FLIGHT: usize = 16;

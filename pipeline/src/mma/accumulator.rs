@@ -244,18 +244,36 @@ impl<const N: usize, S: Copy> TallAccumulator<N, 1, S>
 where
     M64<N>: Shape<S>,
 {
-    /// Returns this thread's 8 values of fragment number `fragment`, below `N` / 16. A fragment has 64 rows, 16 per warp, and
-    /// 16 columns.
+    /// Returns this thread's 8 values of fragment number `fragment`, below `N` / 16: [`fragment_at`](Self::fragment_at) of
+    /// column 16 `fragment`.
+    ///
+    /// (CUTLASS: indexing the accumulator fragment.) See the example of [`Accumulator`].
+    #[inline(always)]
+    pub fn fragment(&self, fragment: usize) -> [S; 8] {
+        self.fragment_at(16 * fragment)
+    }
+
+    /// Returns this thread's 8 values of the fragment that begins at `column`, a multiple of 8 up to `N` - 16. A fragment has
+    /// 64 rows, 16 per warp, and 16 columns.
     ///
     /// For each of the fragment's two 8-column halves, the values are (row, col), (row, col + 1),
     /// (row + 8, col), (row + 8, col + 1), where row = lane / 4 within the warp's 16 rows and col =
     /// 2 (lane % 4). (PTX manual, "wgmma D fragment".)
     ///
-    /// (CUTLASS: indexing the accumulator fragment.) See the example of [`Accumulator`].
+    /// (CUTLASS: indexing the accumulator fragment.)
+    ///
+    /// ```
+    /// # use warpipe_pipeline::prelude::*;
+    /// /// The last 16 of 72 columns.
+    /// fn last(sum: &Accumulator<72>) -> [f32; 8] {
+    ///     sum.fragment_at(56)
+    /// }
+    /// # assert_eq!(last(&Accumulator::zeros()), [0.0; 8]);
+    /// ```
     #[inline(always)]
-    pub fn fragment(&self, fragment: usize) -> [S; 8] {
+    pub fn fragment_at(&self, column: usize) -> [S; 8] {
         let regs = self.regs[0].as_ref();
-        core::array::from_fn(|i| regs[8 * fragment + i])
+        core::array::from_fn(|i| regs[column / 8 * 4 + i])
     }
 }
 

@@ -6,6 +6,7 @@
 //! | type | what it is |
 //! |---|---|
 //! | [`Operands`] | what a batch multiplies: tiles of slots, or an [`AFragment`] in registers |
+//! | [`ByColumns`] | a slot whose product the warp groups divide by columns, not by rows |
 //! | [`Accumulator`], [`InFlight`] | the accumulator of a whole tile, and the batch of wgmmas that writes it |
 //! | [`Rows`] | one value for each of a thread's rows |
 //! | [`SplitAccumulator`] | an accumulator split along N, so that its epilogue overlaps the next main loop |
@@ -16,6 +17,7 @@
 mod a_fragment;
 mod accumulator;
 mod broadcast;
+mod by_columns;
 mod fragment;
 mod operand;
 mod promoted;
@@ -26,6 +28,7 @@ mod split;
 pub use a_fragment::{AFragment, AShape, Pack};
 pub use accumulator::*;
 pub use broadcast::{ColumnValues, TileOfGroup};
+pub use by_columns::ByColumns;
 pub use fragment::*;
 pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, store_words, within};
 pub use operand::{MmaStage, MmaTiles, Operands};

@@ -19,9 +19,10 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 /// has K-major tiles. A tile that is [`MnMajor`](crate::tile::MnMajor) has its columns as the
 /// lines of memory.
 ///
-/// `P` says which peers share a tile: each CTA of the group loads an equal slice of the tile's
-/// lines and multicasts it to the group. If the tile has no such slices of whole swizzle atoms (8
-/// lines), it has fewer, and the last CTAs only receive: for four CTAs, 144 rows are three slices.
+/// `P` says which peers share a tile: each CTA of the group loads an equal part of the tile's
+/// lines and multicasts it to the group. If the tile has no such parts of whole swizzle atoms (8
+/// lines), it has fewer, and the CTAs take turns: for four CTAs, 144 rows are three boxes, and 104 rows are
+/// one. Then a CTA loads none in some of the slots, and the slot says whose turn it is.
 ///
 /// A tile of several panels takes one TMA instruction for each panel.
 ///
@@ -38,9 +39,12 @@ use isa::kernel::{AfterWait, KernelArg, ParamKind, ParamMeta};
 /// /// Each of two CTAs loads 64 of the tile's 128 rows.
 /// type B = TensorMap<Tile<bf16, 128, 64>, AlongM<2>>;
 /// assert_eq!((B::BOX_ROWS, size_of::<B>()), (64, 128));
-/// /// The first three of four CTAs load 48 rows each.
+/// /// Three of four CTAs load 48 rows each.
 /// type Uneven = TensorMap<Tile<bf16, 144, 64>, AlongM<4>>;
 /// assert_eq!(Uneven::BOX_ROWS, 48);
+/// /// Two CTAs load the whole tile in turn.
+/// type Odd = TensorMap<Tile<bf16, 104, 64>, AlongM<2>>;
+/// assert_eq!(Odd::BOX_ROWS, 104);
 ///
 /// fn descriptor(b: &B) -> &isa::cp_async_bulk::TensorMapBytes { b.bytes() }
 /// fn load(b: &B, at: ClusterCoord<Cluster<2, 1>>) {
@@ -91,24 +95,20 @@ batch_coords! {
 }
 
 impl<T: TileShape, P: Sharing, const RANK: usize> TensorMap<T, P, RANK> {
-    /// Slices of a tile. Each of the first `SLICES` CTAs that share the tile loads one.
-    const SLICES: usize = {
-        let mut slices = P::COUNT;
-        while slices > 1 && !T::LINES.is_multiple_of(slices * ATOM_ROWS) {
-            slices -= 1;
+    /// Boxes of a tile: as many as there are CTAs that share it, or fewer, so that each has whole swizzle atoms.
+    const BOXES: usize = {
+        let mut boxes = P::COUNT;
+        while boxes > 1 && !T::LINES.is_multiple_of(boxes * ATOM_ROWS) {
+            boxes -= 1;
         }
-        assert!(
-            slices > 1 || P::COUNT == 1,
-            "a multicast tile splits into at least two slices of whole swizzle atoms (8 rows)"
-        );
-        slices
+        boxes
     };
 
-    /// Lines of the box: the slice of a tile that one CTA loads. With K-major tiles they are rows.
+    /// Lines of a box of the tensor map: the part of a tile that one load brings. With K-major tiles they are rows.
     pub const BOX_ROWS: usize = {
         assert!(RANK >= 2 && RANK <= 5, "a tensor map has from 2 to 5 dimensions");
-        assert!(T::LINES / Self::SLICES <= 256, "a TMA box has at most 256 rows");
-        T::LINES / Self::SLICES
+        assert!(T::LINES / Self::BOXES <= 256, "a TMA box has at most 256 rows");
+        T::LINES / Self::BOXES
     };
 
     /// Gives an encoded tensor map its type.
@@ -264,22 +264,24 @@ pub struct Load<'a, T, P = Unshared> {
 }
 
 impl<T: TileShape, P: Sharing> Load<'_, T, P> {
-    /// Whether this CTA loads a slice of the tile, or only receives it.
+    /// The box that this CTA loads, if it loads one: where it begins in the tensor, and its first line in the tile.
+    ///
+    /// Of fewer boxes than CTAs, another CTA is the first one in each `turn`, so that all load equally much.
     #[inline(always)]
-    fn loads(&self) -> bool {
-        let slices = const { TensorMap::<T, P>::SLICES };
-        slices == P::COUNT || self.peers.index < slices as u32
-    }
-
-    /// Returns where this CTA's slice begins in the tensor, and the slice's first line in the tile.
-    #[inline(always)]
-    fn slice(&self) -> (Coord, u32) {
-        let first = self.peers.index * TensorMap::<T, P>::BOX_ROWS as u32;
-        (Coord { line: self.place.line + first as i32, ..self.place }, first)
+    fn own(&self, turn: u32) -> Option<(Coord, u32)> {
+        let boxes = const { TensorMap::<T, P>::BOXES };
+        let index = if boxes == P::COUNT {
+            self.peers.index
+        } else {
+            (self.peers.index + turn) % P::COUNT as u32
+        };
+        let first = index * TensorMap::<T, P>::BOX_ROWS as u32;
+        let at = Coord { line: self.place.line + first as i32, ..self.place };
+        (boxes == P::COUNT || index < boxes as u32).then_some((at, first))
     }
 
     /// Prefetches the boxes into the L2 cache, for the load that follows (for a shared tile, only
-    /// this CTA's slice).
+    /// this CTA's box).
     ///
     /// It may come before the wait for the primary grid: it delivers no data to the kernel, and
     /// what the primary grid still writes updates the same L2 lines.
@@ -288,13 +290,9 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// See the example of [`BeforeWait`].
     #[device]
     pub fn prefetch<Ro: Role, Cl: ClusterShape>(self, _one: &BeforeWait<Elected<Ro, Cl>>) {
-        if !self.loads() {
-            return;
-        }
-        let (slice, _) = self.slice();
-        let map = self.map;
+        let (map, Some((at, _))) = (self.map, self.own(0)) else { return };
         for panel in 0..T::PANELS {
-            by_rank!(slice.panel::<T>(panel), |coords| {
+            by_rank!(at.panel::<T>(panel), |coords| {
                 // SAFETY: the map is encoded, of this rank, and a prefetch writes no memory that a
                 // thread sees.
                 unsafe { isa::cp_async_bulk::tensor_prefetch(map, coords) }
@@ -310,28 +308,21 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// offsets in every peer.
     #[device]
     pub(crate) unsafe fn issue(self, dst: u32, full: u32) {
-        if !self.loads() {
-            return;
-        }
-        let map = self.map;
+        // The barriers of a ring lie one after the other, at the same addresses in every CTA. So the CTAs agree on the turn.
+        let Some((at, first)) = self.own(full / size_of::<u64>() as u32) else { return };
+        let (map, mask) = (self.map, self.peers.mask);
         for panel in 0..T::PANELS {
-            let dst = dst + (panel * T::PANEL_BYTES) as u32;
-            if P::COUNT == 1 {
-                by_rank!(self.place.panel::<T>(panel), |coords| {
-                    // SAFETY: the caller's contract; the panels are disjoint parts of the tile.
-                    unsafe { isa::cp_async_bulk::tensor_load(dst, map, coords, full) }
-                });
-            } else {
-                let (slice, first) = self.slice();
-                let dst = dst + first * T::LINE_BYTES as u32;
-                let mask = self.peers.mask;
-                by_rank!(slice.panel::<T>(panel), |coords| {
-                    // SAFETY: the caller's contract; the CTAs' slices are disjoint parts of a panel.
-                    unsafe {
+            let dst = dst + first * T::LINE_BYTES as u32 + (panel * T::PANEL_BYTES) as u32;
+            by_rank!(at.panel::<T>(panel), |coords| {
+                // SAFETY: the caller's contract; the panels are disjoint parts of the tile, and the CTAs' boxes are of a panel.
+                unsafe {
+                    if P::COUNT == 1 {
+                        isa::cp_async_bulk::tensor_load(dst, map, coords, full);
+                    } else {
                         isa::cp_async_bulk::tensor_load_multicast(dst, map, coords, full, mask);
                     }
-                });
-            }
+                }
+            });
         }
     }
 }
@@ -439,5 +430,54 @@ unsafe impl<T: TileShape, P: Sharing, const RANK: usize> KernelArg for &TensorMa
     #[cfg(not(target_arch = "nvptx64"))]
     unsafe fn abi_from_param(param: *const u8) -> Self::Abi {
         param.cast()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cta::{AlongM, Cluster};
+    use crate::tile::Tile;
+    use half::bf16;
+
+    /// The lines of a tile of `ROWS` rows that each of four CTAs loads in each of four turns.
+    fn loaded<const ROWS: usize>() -> Vec<Vec<Vec<u32>>> {
+        let map = core::ptr::null();
+        let place = Coord { rank: 2, inner: 0, line: 1000, batch: [0; 3] };
+        let of = |rank: u32, turn: u32| {
+            let peers = Cluster::<4, 1>::coord(rank).sharing_b();
+            let load: Load<'_, Tile<bf16, ROWS, 64>, AlongM<4>> =
+                Load { map, place, peers, tile: PhantomData };
+            let rows = TensorMap::<Tile<bf16, ROWS, 64>, AlongM<4>>::BOX_ROWS as u32;
+            let own = load.own(turn);
+            assert!(own.is_none_or(|(at, first)| at.line == 1000 + first as i32));
+            own.map_or(Vec::new(), |(_, first)| (first..first + rows).collect())
+        };
+        (0..4).map(|turn| (0..4).map(|rank| of(rank, turn)).collect()).collect()
+    }
+
+    fn check<const ROWS: usize>() {
+        let turns = loaded::<ROWS>();
+        for ctas in &turns {
+            let mut lines = ctas.concat();
+            lines.sort_unstable();
+            assert!(lines.into_iter().eq(0..ROWS as u32), "each line is loaded once");
+        }
+        for rank in 0..4 {
+            let lines: usize = turns.iter().map(|ctas| ctas[rank].len()).sum();
+            assert_eq!(lines, ROWS, "over all turns, the CTAs load equally much");
+        }
+    }
+
+    #[test]
+    fn ctas_share_the_loads_of_every_tile() {
+        // Boxes: 4, 4, 3, 2, 1, 1 and 1.
+        check::<64>();
+        check::<256>();
+        check::<144>();
+        check::<176>();
+        check::<8>();
+        check::<104>();
+        check::<136>();
     }
 }

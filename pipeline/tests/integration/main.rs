@@ -10,6 +10,7 @@ mod common;
 #[path = "../ui/support/mod.rs"]
 mod support;
 
+mod by_columns;
 mod certify;
 mod certify_pair_scales;
 mod certify_pairs;

@@ -39,7 +39,12 @@ pub(super) fn bytes_from_memory(
     let i = instance;
     let halves = if i.gated { 2 } else { 1 };
     let row = problem.n / halves * problem.out.size() as u64;
-    let partial = if row.is_multiple_of(SECTOR_BYTES) { 0.0 } else { c.written_partial_sectors };
+    let in_turn = if i.kernel_schedule == KernelSchedule::Pingpong { 1.0 } else { 0.0 };
+    let partial = if row.is_multiple_of(SECTOR_BYTES) {
+        0.0
+    } else {
+        c.written_partial_sectors + in_turn * c.written_partial_sectors_pingpong
+    };
     // A line that two tiles write goes to memory twice, if L2 has not kept it until then.
     let d = problem.bytes('D') as f64 / halves as f64;
     let evicted = (1.0 - c.written_l2_bytes / d).max(0.0);
@@ -48,8 +53,8 @@ pub(super) fn bytes_from_memory(
     } else {
         partial + evicted * c.written_partial_lines_evicted
     };
-    let apart = c.written_cluster / f64::from(i.cluster_m * i.cluster_n)
-        + if i.kernel_schedule == KernelSchedule::Pingpong { c.written_pingpong } else { 0.0 };
+    let apart =
+        c.written_cluster / f64::from(i.cluster_m * i.cluster_n) + in_turn * c.written_pingpong;
     again('A', shared_by[0]) + again('B', shared_by[1]) + d * (1.0 + c.written + partial + apart)
 }
 

@@ -107,7 +107,9 @@ impl<'t> Tiled<'t> {
         // If the epilogue tiles don't divide the tile, two of them overlap, and one waits until the other one is written.
         let epilogue_tile = match (i.swap_ab, i.kernel_schedule) {
             (true, _) => i.bn % swapped_columns(i.bn as usize) as u32,
-            (false, KernelSchedule::SplitN) => i.bn / 2 % columns,
+            (false, KernelSchedule::SplitN | KernelSchedule::CooperativeByColumns) => {
+                i.bn / 2 % columns
+            }
             (false, _) => i.bn % columns,
         };
         let overlap_us = if epilogue_tile == 0 { 0.0 } else { c.epilogue_overlap_us };
