@@ -2,7 +2,7 @@
 
 use super::run::Launch;
 use super::workers::{self, Shared};
-use super::{current, panics};
+use super::{budget, current, panics};
 use crate::config::{Config, Stats};
 use crate::finding::report::Report;
 use crate::finding::rule::Rule;
@@ -94,7 +94,16 @@ pub fn launch_all(
     for launch in launches {
         grids.push(workers::Grid { launch, number: schedule.launch() });
     }
+    // Of a dependent launch, few threads start early.
+    let most = launches.iter().map(|l| threads(&l.grid)).max();
+    let _permits = budget::permits(most.unwrap_or(0));
     Shared::new(config, memory, shadow, grids, Arc::new(stream)).run(workers)
+}
+
+/// Threads of a grid.
+fn threads(grid: &Grid<'_>) -> u64 {
+    let ctas: u64 = grid.grid.iter().map(|&side| u64::from(side)).product();
+    ctas * u64::from(grid.threads())
 }
 
 /// The report of a launch that no GPU would take.

@@ -1,6 +1,7 @@
 //! What makes a cluster run: who goes next, the coroutines of its threads, and the clusters of a
 //! launch.
 
+mod budget;
 pub(crate) mod current;
 mod guided;
 mod idle;

@@ -1,0 +1,81 @@
+//! How many threads the launches of a process may have together.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Threads of all launches that run at the same time, unless one launch alone has more. A thread's stack takes two of the mappings
+/// that a process may have (Linux: `vm.max_map_count`, 65530 by default), and with the stacks that are kept for the next launch
+/// this leaves a tenth of them to the rest of the process: without one, an ordinary allocation fails and ends it.
+const THREADS: u64 = 24_576;
+
+/// A number of permits, of which some are taken.
+struct Budget {
+    all: u64,
+    taken: Mutex<u64>,
+    given_back: Condvar,
+}
+
+static BUDGET: Budget = Budget { all: THREADS, taken: Mutex::new(0), given_back: Condvar::new() };
+
+/// The permits of a launch. Dropping them gives them back.
+pub(super) struct Permits<'b> {
+    of: &'b Budget,
+    count: u64,
+}
+
+/// Takes permits for a launch of so many threads, all at once. Waits until the launches that run leave enough of them; a launch
+/// of more threads than there are permits waits until it is alone.
+pub(super) fn permits(threads: u64) -> Permits<'static> {
+    BUDGET.take(threads)
+}
+
+impl Budget {
+    fn take(&self, threads: u64) -> Permits<'_> {
+        let count = threads.min(self.all);
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let too_few = |taken: &mut u64| *taken + count > self.all;
+        let mut taken =
+            self.given_back.wait_while(taken, too_few).unwrap_or_else(PoisonError::into_inner);
+        *taken += count;
+        Permits { of: self, count }
+    }
+}
+
+impl Drop for Permits<'_> {
+    fn drop(&mut self) {
+        *self.of.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.count;
+        self.of.given_back.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::thread;
+
+    #[test]
+    fn launches_never_have_more_threads_together_than_there_are_permits() {
+        let budget = Budget { all: 10, taken: Mutex::new(0), given_back: Condvar::new() };
+        let (running, most) = (AtomicU64::new(0), AtomicU64::new(0));
+        thread::scope(|scope| {
+            for launch in 0..12 {
+                let (budget, running, most) = (&budget, &running, &most);
+                scope.spawn(move || {
+                    // Some have more threads than there are permits: they run alone.
+                    let threads = [3, 7, 25][launch % 3];
+                    for _ in 0..50 {
+                        let permits = budget.take(threads);
+                        let count = permits.count;
+                        assert_eq!(count, threads.min(10));
+                        let now = running.fetch_add(count, Ordering::SeqCst) + count;
+                        most.fetch_max(now, Ordering::SeqCst);
+                        thread::yield_now();
+                        running.fetch_sub(count, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        assert!(most.into_inner() <= 10);
+        assert_eq!(*budget.taken.lock().unwrap(), 0);
+    }
+}
