@@ -157,6 +157,8 @@ fn no_main_loop_moves_what_it_multiplies() {
         let parts = instance.map_or(1, |i| match i.kernel_schedule {
             KernelSchedule::SplitN if i.promotes => i.bn / sass::wgmma_columns(body).unwrap_or(64),
             KernelSchedule::SplitN => 2,
+            // Each warp group has all rows.
+            KernelSchedule::CooperativeByColumns => i.bm / 64,
             _ => i.bm / 64 / i.groups,
         });
         assert_eq!(sass::wgmmas(body), 4 * parts as usize, "{name}");
