@@ -120,7 +120,8 @@ fn what_one_gives_the_other_takes_again_and_again() {
 #[test]
 fn memory_that_is_too_small_ends_the_grid() {
     let all = Partials::bytes(2, 1, COLUMNS as u64) as usize;
-    for (bytes, halves) in [(0, false), (16, true), (all / 2, true), (all - 256, false)] {
+    // Behind the sums lie three flags, of 128 bytes each.
+    for (bytes, halves) in [(0, false), (16, true), (all / 2, true), (all - 3 * 128, false)] {
         let memory = GlobalMemory::new();
         let partials = zeros(&memory, bytes);
         let report = sums(&Config::default(), &memory, partials, halves);
