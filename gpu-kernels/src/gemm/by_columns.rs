@@ -16,17 +16,17 @@ use pipeline::prelude::*;
 use pipeline::ring::Consumer;
 use pipeline::tile::EpilogueElement;
 
-/// Two warp groups multiply each tile together, half of the columns each: `BLOCKS` blocks of 64 rows by `HALF` columns. They
-/// store it before they begin the next one.
+/// Two warp groups multiply each tile together: of its 64 `BLOCKS` rows and 2 `HALF` columns, each has all rows and half of the
+/// columns. They store it before they begin the next one.
 ///
 /// This is for tiles that are larger than [`Cooperative`](super::kernel::Cooperative) can hold: 192 x 208, and 128 x 272. Such a
 /// kernel reads no C.
 ///
 /// (CUTLASS `KernelTmaWarpSpecializedCooperative` with an `AtomLayoutMNK` of 1 x 2 x 1.)
-pub struct CooperativeByColumns<const BM: usize, const BLOCKS: usize, const HALF: usize>;
+pub struct CooperativeByColumns<const BLOCKS: usize, const HALF: usize>;
 
-impl<G: Config, const BM: usize, const BLOCKS: usize, const HALF: usize> Mainloop<G>
-    for CooperativeByColumns<BM, BLOCKS, HALF>
+impl<G: Config, const BLOCKS: usize, const HALF: usize> Mainloop<G>
+    for CooperativeByColumns<BLOCKS, HALF>
 where
     Stage<G>: MmaTiles,
     M64<HALF>: Shape,
@@ -58,9 +58,9 @@ where
         }
         let group = out.group;
         let left = group.index() as usize * HALF;
-        let origin = |work: &_| tiles.origin(work, BM, 2 * HALF).right_by(left);
+        let origin = |work: &_| tiles.origin(work, BLOCKS * GROUP_ROWS, 2 * HALF).right_by(left);
         for work in tiles.clone() {
-            let begun = out.begin(BM, HALF, origin(&work));
+            let begun = out.begin(BLOCKS * GROUP_ROWS, HALF, origin(&work));
             let first = operands.wait().by_columns();
             let mut sum = TallAccumulator::<HALF, BLOCKS>::start(group, first);
             for _ in 1..work.k_tiles {

@@ -232,7 +232,7 @@ macro_rules! gemm_kernels {
     };
     (@mainloop [] [] Cooperative $bm:literal $bn:literal) => { kernel::Cooperative<$bm, $bn> };
     (@mainloop [] [] CooperativeByColumns $bm:literal $bn:literal) => {
-        by_columns::CooperativeByColumns<$bm, { $bm / 64 }, { $bn / 2 }>
+        by_columns::CooperativeByColumns<{ $bm / 64 }, { $bn / 2 }>
     };
     (@mainloop [] [] SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
     (@mainloop [] [] Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };

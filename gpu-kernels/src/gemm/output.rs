@@ -273,7 +273,7 @@ where
     ) where
         M64<N>: Shape,
     {
-        let fills = const { STORES > 1 && N == STORES * D::COLS && !D::SWAP_AB && !E::GATED };
+        let fills = const { N == STORES * D::COLS && !D::SWAP_AB && !E::GATED };
         if !fills || self.source.is_some() {
             return self.store(begun, sums, at);
         }

@@ -190,7 +190,7 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     }
 }
 
-/// Which CTAs of a cluster share a tile: each loads a slice of it, and all receive the whole tile.
+/// Which CTAs of a cluster share a tile: they load parts of it, and all receive the whole tile.
 ///
 /// A tensor map and the [`Peers`] that its tiles are loaded with name the same sharing. The mask of A therefore
 /// can't go with B, not even in a square cluster, where both masks have the same number of bits.

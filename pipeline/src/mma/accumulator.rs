@@ -249,6 +249,7 @@ where
     ///
     /// (CUTLASS: indexing the accumulator fragment.) See the example of [`Accumulator`].
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn fragment(&self, fragment: usize) -> [S; 8] {
         self.fragment_at(16 * fragment)
     }
@@ -258,7 +259,7 @@ where
     ///
     /// For each of the fragment's two 8-column halves, the values are (row, col), (row, col + 1),
     /// (row + 8, col), (row + 8, col + 1), where row = lane / 4 within the warp's 16 rows and col =
-    /// 2 (lane % 4). (PTX manual, "wgmma D fragment".)
+    /// 2 (lane % 4). On the model, another column is an error at the kernel's line. (PTX manual, "wgmma D fragment".)
     ///
     /// (CUTLASS: indexing the accumulator fragment.)
     ///
@@ -271,7 +272,13 @@ where
     /// # assert_eq!(last(&Accumulator::zeros()), [0.0; 8]);
     /// ```
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn fragment_at(&self, column: usize) -> [S; 8] {
+        #[cfg(not(target_arch = "nvptx64"))]
+        assert!(
+            column.is_multiple_of(8) && column + 16 <= N,
+            "a fragment of {N} columns begins at a multiple of 8 up to {N} - 16, not at {column}"
+        );
         let regs = self.regs[0].as_ref();
         core::array::from_fn(|i| regs[column / 8 * 4 + i])
     }

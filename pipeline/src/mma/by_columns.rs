@@ -39,7 +39,20 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
     /// the order of the groups. Without it, each multiplies an equal part of A's rows with all of B.
     ///
     /// The tile of A has 64 rows for each block of the accumulator, and that of B has as many rows as the accumulators of all
-    /// warp groups have columns. The compiler refuses others.
+    /// warp groups have columns. A build refuses others:
+    ///
+    /// ```compile_fail,E0080
+    /// # use {half::bf16, warpipe_pipeline::{mma::*, prelude::*, ring::*}};
+    /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
+    /// # type Alone = Cluster<1, 1>;
+    /// # type Slot = FullSlot<(Tile<bf16, 192, 64>, Tile<bf16, 208, 64>), Mma<Math>, Main, Alone>;
+    /// /// Two warp groups with 96 columns each can't have all 208.
+    /// fn sum(slot: Slot, group: &Warpgroup<Math, Alone>) {
+    ///     let (_sum, slot) = TallAccumulator::<96, 3>::start(group, slot.by_columns()).finish();
+    ///     slot.release();
+    /// }
+    /// let _built: fn(Slot, &Warpgroup<Math, Alone>) = sum;
+    /// ```
     ///
     /// (CUTLASS: the `AtomLayoutMNK` of `make_tiled_mma`.) See the example of [`ByColumns`].
     #[inline(always)]

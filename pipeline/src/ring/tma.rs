@@ -157,8 +157,8 @@ impl<St: Stage, Tag: Name> EmptySlot<St, Tag> {
     /// The loads complete on that barrier.
     ///
     /// The type gives the byte count, and every tile has its load, so the phase completes exactly
-    /// when all tiles have landed. With multicast, each CTA that shares a tile loads a slice of it
-    /// and receives the whole.
+    /// when all tiles have landed. With multicast, each CTA that shares a tile loads a part of it,
+    /// or the CTAs load it in turn ([`TensorMap`](crate::tile::TensorMap)), and each receives the whole.
     ///
     /// Signals the full barrier: one arrival by this thread, and the transaction bytes when they
     /// land, here and in the peers that the loads reach. (PTX `mbarrier.arrive.expect_tx`, then for

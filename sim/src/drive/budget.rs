@@ -1,20 +1,24 @@
 //! How many threads the launches of a process may have together.
 
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Threads of all launches that run at the same time, unless one launch alone has more. A thread's stack takes two of the mappings
 /// that a process may have (Linux: `vm.max_map_count`, 65530 by default), and with the stacks that are kept for the next launch
 /// this leaves a tenth of them to the rest of the process: without one, an ordinary allocation fails and ends it.
 const THREADS: u64 = 24_576;
+/// The longest wait. Launches may wait for one another through global memory, and then none of them ends while one waits here.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A number of permits, of which some are taken.
 struct Budget {
     all: u64,
+    patience: Duration,
     taken: Mutex<u64>,
     given_back: Condvar,
 }
 
-static BUDGET: Budget = Budget { all: THREADS, taken: Mutex::new(0), given_back: Condvar::new() };
+static BUDGET: Budget = Budget::new(THREADS, PATIENCE);
 
 /// The permits of a launch. Dropping them gives them back.
 pub(super) struct Permits<'b> {
@@ -22,19 +26,23 @@ pub(super) struct Permits<'b> {
     count: u64,
 }
 
-/// Takes permits for a launch of so many threads, all at once. Waits until the launches that run leave enough of them; a launch
-/// of more threads than there are permits waits until it is alone.
+/// Takes permits for a launch of so many threads, all at once. Waits until the launches that run leave enough of them, or for
+/// [`PATIENCE`]. A launch of more threads than there are permits waits until it is alone.
 pub(super) fn permits(threads: u64) -> Permits<'static> {
     BUDGET.take(threads)
 }
 
 impl Budget {
+    const fn new(all: u64, patience: Duration) -> Self {
+        Self { all, patience, taken: Mutex::new(0), given_back: Condvar::new() }
+    }
+
     fn take(&self, threads: u64) -> Permits<'_> {
         let count = threads.min(self.all);
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let too_few = |taken: &mut u64| *taken + count > self.all;
-        let mut taken =
-            self.given_back.wait_while(taken, too_few).unwrap_or_else(PoisonError::into_inner);
+        let waited = self.given_back.wait_timeout_while(taken, self.patience, too_few);
+        let (mut taken, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *taken += count;
         Permits { of: self, count }
     }
@@ -55,7 +63,7 @@ mod tests {
 
     #[test]
     fn launches_never_have_more_threads_together_than_there_are_permits() {
-        let budget = Budget { all: 10, taken: Mutex::new(0), given_back: Condvar::new() };
+        let budget = Budget::new(10, PATIENCE);
         let (running, most) = (AtomicU64::new(0), AtomicU64::new(0));
         thread::scope(|scope| {
             for launch in 0..12 {
@@ -76,6 +84,15 @@ mod tests {
             }
         });
         assert!(most.into_inner() <= 10);
+        assert_eq!(*budget.taken.lock().unwrap(), 0);
+    }
+
+    #[test]
+    fn a_launch_does_not_wait_for_ever() {
+        let budget = Budget::new(10, Duration::from_millis(1));
+        let (first, second) = (budget.take(8), budget.take(5));
+        assert_eq!(*budget.taken.lock().unwrap(), 13);
+        drop((first, second));
         assert_eq!(*budget.taken.lock().unwrap(), 0);
     }
 }

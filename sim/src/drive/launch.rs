@@ -21,6 +21,9 @@ use std::thread;
 /// kernels whose clusters talk through global memory are deterministic with one worker only. The
 /// first rule that is broken ends the launch; of several clusters' findings at the same time, that
 /// of the first cluster is reported.
+///
+/// Waits while launches of other host threads leave too few of the 24,576 threads that all of them may have together, at most a
+/// minute.
 pub fn launch(
     config: &Config,
     memory: &GlobalMemory,
@@ -94,16 +97,8 @@ pub fn launch_all(
     for launch in launches {
         grids.push(workers::Grid { launch, number: schedule.launch() });
     }
-    // Of a dependent launch, few threads start early.
-    let most = launches.iter().map(|l| threads(&l.grid)).max();
-    let _permits = budget::permits(most.unwrap_or(0));
+    let _permits = budget::permits(stream.most_threads());
     Shared::new(config, memory, shadow, grids, Arc::new(stream)).run(workers)
-}
-
-/// Threads of a grid.
-fn threads(grid: &Grid<'_>) -> u64 {
-    let ctas: u64 = grid.grid.iter().map(|&side| u64::from(side)).product();
-    ctas * u64::from(grid.threads())
 }
 
 /// The report of a launch that no GPU would take.

@@ -105,6 +105,17 @@ impl Stream {
         self.grids.iter().map(|g| g.clusters).sum()
     }
 
+    /// The most threads that may live at the same time: those of the largest grid as far as there is room for it, and those of
+    /// dependent grids that start early.
+    pub fn most_threads(&self) -> u64 {
+        let of = |g: &One| {
+            let resident = SM * u64::from(self.sms) / g.room.parts(g.cluster);
+            u64::from(g.threads) * u64::from(g.clusters).min(resident.max(1))
+        };
+        let largest = self.grids.iter().map(of).max().unwrap_or(0);
+        largest + if self.grids.len() > 1 { EARLY } else { 0 }
+    }
+
     fn complete(&self, grid: usize) -> bool {
         self.grids[grid].ended.load(Ordering::Acquire) == self.grids[grid].clusters
     }
