@@ -8,7 +8,7 @@ use std::time::Duration;
 /// this leaves a tenth of them to the rest of the process: without one, an ordinary allocation fails and ends it.
 const THREADS: u64 = 24_576;
 /// The longest wait. Launches may wait for one another through global memory, and then none of them ends while one waits here.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A number of permits, of which some are taken.
 struct Budget {
