@@ -32,9 +32,8 @@ fn plans(c: &mut Criterion) {
         });
         group.bench_function(format!("all candidates {m}x{n}x{k}"), |b| {
             b.iter(|| {
-                let mut all: Vec<Candidate<'_>> =
-                    candidates(gemm.instances(), &problem, false, HardwareInfo::h200(132))
-                        .collect();
+                let mut all =
+                    candidates(gemm.instances(), &problem, false, HardwareInfo::h200(132));
                 all.sort_by(Candidate::order);
                 all.len()
             });

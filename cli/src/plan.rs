@@ -105,12 +105,20 @@ impl Row {
         }
     }
 
-    /// The last column: the pick, prefetch and throttle.
+    /// The last column: the pick, what the comparison with the other rows made of its time, prefetch and throttle.
     fn besides(&self) -> String {
         let picked = self.picked.then(|| "picked".into());
         let prefetch = (self.prefetch > 0).then(|| format!("prefetch {}", self.prefetch));
         let throttled = self.throttled.then(|| "throttle".into());
-        picked.into_iter().chain(prefetch).chain(throttled).collect::<Vec<_>>().join(", ")
+        let percent = 100.0 * (self.prediction.correction - 1.0);
+        let compared = (percent.abs() >= 0.05).then(|| format!("compared {percent:+.1} %"));
+        picked
+            .into_iter()
+            .chain(compared)
+            .chain(prefetch)
+            .chain(throttled)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -199,13 +207,7 @@ impl Args {
             m,
             bytes: bytes + of_c(problem.bytes('D')),
             note: (!fitted).then_some(FITTED),
-            candidates: candidates(rows, &problem, beta_c, hardware)
-                .map(|Candidate { index, prediction, .. }| Candidate {
-                    index,
-                    instance: &rows[index],
-                    prediction,
-                })
-                .collect(),
+            candidates: candidates(rows, &problem, beta_c, hardware),
             picked,
         })
     }

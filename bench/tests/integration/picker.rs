@@ -15,7 +15,7 @@ use std::time::Instant;
 /// Time of the fastest measured pair divided by that of the first measured one in the picker's order, and whether that
 /// is the picker's choice itself.
 fn picked(product: &Product, hardware: HardwareInfo) -> (f64, bool) {
-    let mut all: Vec<_> = candidates(&INSTANCES, &product.problem, false, hardware).collect();
+    let mut all = candidates(&INSTANCES, &product.problem, false, hardware);
     all.sort_by(Candidate::order);
     let measured = |candidate: &Candidate<'_>| {
         let name = candidate.instance.desc.meta.name();
@@ -39,10 +39,15 @@ fn a_pick_is_the_best_of_all_candidates() {
         for recorded in &read(hardware.calibration).unwrap() {
             let product = Product::new(recorded);
             let all = candidates(&INSTANCES, &product.problem, false, hardware);
-            let best = all.min_by(Candidate::order).expect("an instance").index;
-            let picked =
-                pick(&INSTANCES, &product.problem, false, hardware).expect("an instance").index;
-            assert_eq!(picked, best, "{} {}", hardware.calibration.gpu, product.shape);
+            let best = all.iter().min_by(|a, b| a.order(b)).expect("an instance");
+            let picked = pick(&INSTANCES, &product.problem, false, hardware).expect("an instance");
+            assert_eq!(
+                (picked.index, picked.schedule, picked.predicted_us),
+                (best.index, best.prediction.schedule, best.prediction.predicted_us),
+                "{} {}",
+                hardware.calibration.gpu,
+                product.shape
+            );
         }
     }
 }
@@ -68,10 +73,9 @@ fn what_is_picked_for_an_h100_is_near_the_fastest() {
     let fresh = of("fresh", h100, &|p| is_fresh(&p.file));
     let seen = of("fitted", h100, &|p| !p.held_out && !is_of_suites(&p.file));
     let suites = of("suites", h100, &|p| is_of_suites(&p.file));
-    // The fitted shapes have no higher bound than the others: their newest records have up to 320 pairs a shape, and among so many
-    // the fastest is more often one whose time came out short.
-    assert!(held_out > 0.977 && seen > 0.977 && suites > 0.983, "{held_out} {seen} {suites}");
-    assert!(fresh > 0.97, "{fresh}");
+    // The newest records have up to 320 pairs a shape, and among so many the fastest is more often one whose time came out short.
+    assert!(held_out > 0.984 && seen > 0.987 && suites > 0.991, "{held_out} {seen} {suites}");
+    assert!(fresh > 0.983, "{fresh}");
     // The constants of another GPU pick worse.
     let other = of("held out, as on an H200", HardwareInfo::h200(132), &old);
     assert!(other < held_out - 0.01, "{other} {held_out}");
@@ -102,11 +106,16 @@ fn what_is_picked_is_near_the_fastest() {
         }
         ratios.push((ratio, product));
     }
-    let start = Instant::now();
-    for product in &products {
-        pick(&INSTANCES, &product.problem, false, HardwareInfo::h200(132)).expect("an instance");
-    }
-    println!("a pick takes {:.1?}", start.elapsed() / products.len() as u32);
+    let picks = || {
+        let start = Instant::now();
+        for product in &products {
+            pick(&INSTANCES, &product.problem, false, HardwareInfo::h200(132))
+                .expect("an instance");
+        }
+        start.elapsed() / products.len() as u32
+    };
+    let least = (0..9).map(|_| picks()).min();
+    println!("a pick takes {:.1?}, the least of nine means", least.expect("nine"));
     // Kernels that joined the table later are in no record of this GPU. The other choices were not worth timing then.
     println!("{measured} of {} choices were measured, {new} are of new kernels", products.len());
     assert!(measured * 100 >= (products.len() - new) * MEASURED);
@@ -130,8 +139,8 @@ fn what_is_picked_is_near_the_fastest() {
     }
     // Its records lack the kernels of the day after, so that for some shapes this is the picker's second choice.
     assert!(fresh.0 > 0.97 && fresh.1 > 0.85, "{fresh:?}");
-    assert!(held_out.0 > 0.978 && held_out.1 > 0.76, "{held_out:?}");
-    assert!(seen.0 > 0.982 && seen.1 > 0.77, "{seen:?}");
+    assert!(held_out.0 > 0.982 && held_out.1 > 0.82, "{held_out:?}");
+    assert!(seen.0 > 0.987 && seen.1 > 0.82, "{seen:?}");
     assert!(suites.0 > 0.986 && suites.1 > 0.88, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
     assert!(benched.0 > 0.996 && benched.1 > 0.95, "{benched:?}");
@@ -194,8 +203,8 @@ fn times_of_fresh_picks_are_as_predicted() {
 
 /// Bars of the picks beside cuBLASLt: the geometric mean, most shapes that only the pick puts behind, and most shapes far behind,
 /// in percent.
-const FIRST_MEAN: f64 = 1.165;
-const FIRST_BY_PICK: f64 = 6.0;
+const FIRST_MEAN: f64 = 1.17;
+const FIRST_BY_PICK: f64 = 5.0;
 const FIRST_FAR: f64 = 2.5;
 
 /// Least percentage of shapes whose first choice was measured, among those whose choice is a kernel of the records; and the

@@ -183,6 +183,7 @@ impl Product {
             GemmProblem { m, n, k, ab: dtype(&header.ab), out: dtype(&header.out), beta_c: false };
         let tried: HashSet<(&str, Schedule)> =
             candidates(table(header), &problem, false, HardwareInfo::h200(132))
+                .iter()
                 .map(|c| (c.instance.desc.meta.name(), c.prediction.schedule))
                 .collect();
         runs.retain(|(instance, schedule, _)| {

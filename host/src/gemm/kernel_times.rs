@@ -15,6 +15,8 @@ pub(super) const E4M3_KERNELS: usize = 29;
 /// Measured times of the kernels with one tile and cluster, relative to the prediction without them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelTimes {
+    /// What tells the kernel from others, in one number.
+    key: u64,
     tile: [u32; 2],
     cluster: [u32; 2],
     kind: Kind,
@@ -26,7 +28,7 @@ pub struct KernelTimes {
 }
 
 /// What beside tile and cluster tells a kernel from others, apart from its types.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Cooperative,
     Pingpong,
@@ -40,7 +42,7 @@ pub(super) enum Kind {
 pub(super) use Kind::{Cooperative, Pingpong, Swapped, SwappedPingpong, TwoFit};
 
 /// The operands that a kernel multiplies, and how it sums the products of those of 8 bits.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sums {
     /// Operands of 16 bits.
     Whole,
@@ -67,6 +69,34 @@ impl Sums {
     }
 }
 
+/// Tile, cluster, kind and sums of a kernel in one number. The rows of a calibration are in the order of these.
+const fn key(tile: [u32; 2], cluster: [u32; 2], kind: Kind, sums: Sums) -> u64 {
+    let [bm, bn] = tile;
+    let [m, n] = cluster;
+    (bm as u64) << 48
+        | (bn as u64) << 32
+        | (m as u64) << 24
+        | (n as u64) << 16
+        | (kind as u64) << 8
+        | sums as u64
+}
+
+/// That of an instance; `None` if no kernel for its operands has times of its own.
+fn key_of(i: &Instance) -> Option<u64> {
+    let kind = match i.kernel_schedule {
+        KernelSchedule::Pingpong if i.swap_ab => SwappedPingpong,
+        KernelSchedule::Pingpong => Pingpong,
+        KernelSchedule::Cooperative
+        | KernelSchedule::CooperativeByColumns
+        | KernelSchedule::SplitN => match i.swap_ab {
+            false => Cooperative,
+            true if i.two_fit() => TwoFit,
+            true => Swapped,
+        },
+    };
+    Some(key([i.bm, i.bn], [i.cluster_m, i.cluster_n], kind, Sums::of(i)?))
+}
+
 impl KernelTimes {
     pub(super) const fn of(
         tile: [u32; 2],
@@ -74,7 +104,7 @@ impl KernelTimes {
         kind: Kind,
         [step, fixed_us]: [f64; 2],
     ) -> Self {
-        Self { tile, cluster, kind, sums: Whole, step, fixed_us }
+        Self::e4m3(tile, cluster, kind, Whole, [step, fixed_us])
     }
 
     /// Of a kernel for 8-bit floats.
@@ -85,35 +115,21 @@ impl KernelTimes {
         sums: Sums,
         [step, fixed_us]: [f64; 2],
     ) -> Self {
-        Self { tile, cluster, kind, sums, step, fixed_us }
+        let key = key(tile, cluster, kind, sums);
+        Self { key, tile, cluster, kind, sums, step, fixed_us }
     }
 
     /// Whether these are the times of an instance. They are measured with operands and results of bf16, or with operands of e4m3
     /// and results of bf16.
     #[must_use]
     pub fn are_of(&self, i: &Instance) -> bool {
-        // First what tells most kernels apart: a pick asks this thousands of times.
-        if self.tile != [i.bm, i.bn] || self.cluster != [i.cluster_m, i.cluster_n] {
-            return false;
-        }
-        let kind = match i.kernel_schedule {
-            KernelSchedule::Pingpong if i.swap_ab => SwappedPingpong,
-            KernelSchedule::Pingpong => Pingpong,
-            KernelSchedule::Cooperative
-            | KernelSchedule::CooperativeByColumns
-            | KernelSchedule::SplitN => match (i.swap_ab, i.two_fit()) {
-                (true, false) => Swapped,
-                (true, true) => TwoFit,
-                (false, _) => Cooperative,
-            },
-        };
-        self.kind == kind && Sums::of(i) == Some(self.sums)
+        key_of(i) == Some(self.key)
     }
 
     /// The row of a calibration for these times, as source text.
     #[must_use]
     pub fn row(&self) -> String {
-        let Self { tile, cluster, kind, sums, step, fixed_us } = self;
+        let Self { tile, cluster, kind, sums, step, fixed_us, .. } = self;
         let (of, sums) = match sums {
             Whole => ("of", String::new()),
             sums => ("e4m3", format!(" {sums:?},")),
@@ -127,8 +143,11 @@ impl KernelTimes {
 impl Calibration {
     /// Factor of the time of a k tile, and time beside the tiles. A kernel that was not measured has the factor 1.
     pub(super) fn of_kernel(&self, instance: &Instance) -> (f64, f64) {
-        let mut all = self.kernels.iter().chain(&self.e4m3_kernels);
-        let times = all.find(|times| times.are_of(instance));
+        let Some(key) = key_of(instance) else { return (1.0, 0.0) };
+        let whole = Sums::of(instance) == Some(Whole);
+        let rows = if whole { &self.kernels[..] } else { &self.e4m3_kernels };
+        // A pick asks this for each kernel of its table.
+        let times = rows.binary_search_by_key(&key, |row| row.key).map(|at| &rows[at]);
         times.map_or((1.0, 0.0), |times| (times.step, times.fixed_us))
     }
 
@@ -141,5 +160,20 @@ impl Calibration {
             Some(BlockScaled) => self.e4m3_mma * self.e4m3_block_scaled,
         };
         (mma, self.e4m3_power)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A search halves the rows again and again.
+    #[test]
+    fn rows_are_in_order() {
+        for Calibration { gpu, kernels, e4m3_kernels, .. } in Calibration::ALL {
+            for rows in [&kernels[..], e4m3_kernels] {
+                assert!(rows.is_sorted_by(|a, b| a.key < b.key), "{gpu}");
+            }
+        }
     }
 }

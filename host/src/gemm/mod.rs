@@ -55,7 +55,7 @@ pub use int8::Int8Gemm;
 pub use kernel_times::KernelTimes;
 pub use pick::{Pick, Schedule, pick};
 pub use plan::GemmPlan;
-pub use predict::{Candidate, Prediction, candidates, predict};
+pub use predict::{Candidate, FEATURES, Prediction, candidates, features_of, predict};
 pub use problem::GemmProblem;
 pub use quantised::{QuantisedGemm, ResultScale, ScaledCGemm};
 pub use run::BoundGemm;

@@ -14,10 +14,14 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 
 /// The picker's choice, with its reason.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Pick {
     /// Row of the table.
     pub index: usize,
+    /// Its clusters, and the tiles that they split.
+    pub schedule: Schedule,
+    /// Predicted time in microseconds.
+    pub predicted_us: f64,
     /// The reason, in one sentence.
     pub why: String,
 }
@@ -163,7 +167,7 @@ impl Schedule {
 }
 
 /// Picks the instance for `problem` (with C if `c`) on a GPU: the one with the shortest
-/// predicted time in any schedule. Among equals it prefers the larger cluster (more multicast), then the
+/// predicted time in any schedule, where a network has compared those that are near it. Among equals it prefers the larger cluster (more multicast), then the
 /// ring with more stages.
 ///
 /// # Errors
@@ -193,7 +197,7 @@ pub fn pick(
         "{tiles} tiles of {bm}x{bn} on {sms} SMs have the shortest predicted time on an {gpu}, \
          {time:.1} us"
     );
-    Ok(Pick { index: best.index, why })
+    Ok(Pick { index: best.index, schedule: best.prediction.schedule, predicted_us: time, why })
 }
 
 /// What to do if a feature leaves the kernels of `problem` out of this project's own table.

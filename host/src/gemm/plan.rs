@@ -3,8 +3,8 @@
 use super::choice::Choice;
 use super::info::{KernelInfo, PlanInfo, StagingInfo};
 use super::layout::{Layout, Place};
-use super::pick::{Schedule, Tiling, fits, kind_in_words, pick, raster_swizzle};
-use super::predict::{Prediction, Tiled, schedule};
+use super::pick::{Pick, Schedule, Tiling, fits, kind_in_words, pick, raster_swizzle};
+use super::predict::{Prediction, Tiled, resident, schedule};
 use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -68,21 +68,21 @@ impl<E: Epilogue> GemmPlan<E> {
         if problem.m == 0 || problem.n == 0 {
             info.notes.push("D is empty: nothing is launched".into());
         } else {
-            let schedule = asked.and_then(|(_, schedule)| schedule);
-            let (index, why) = if let Some((index, _)) = asked {
-                (gemm.checked(problem, index)?, "the caller asked for it".into())
+            let (index, choice, why) = if let Some((index, schedule)) = asked {
+                let index = gemm.checked(problem, index)?;
+                let why = "the caller asked for it".to_owned();
+                (index, gemm.choose(problem, index, schedule)?, why)
             } else {
                 let p = pick(gemm.instances, problem, problem.beta_c, gemm.hardware)?;
-                (p.index, p.why)
+                (p.index, gemm.take(problem, &p)?, p.why)
             };
-            let choice = gemm.choose(problem, index, schedule)?;
             info.kernel = Some(KernelInfo::of(problem, index, &choice, why));
             choices.push(choice);
             // BLAS does not read C when beta is 0, so C may hold anything, NaN included.
             if problem.beta_c
                 && let Ok(p) = pick(gemm.instances, problem, false, gemm.hardware)
             {
-                choices.push(gemm.choose(problem, p.index, None)?);
+                choices.push(gemm.take(problem, &p)?);
             }
             for (layout, copy) in layouts.iter().zip(&mut staging) {
                 if layout.operand != 'C' || problem.beta_c {
@@ -213,6 +213,18 @@ impl<E: Epilogue> Gemm<E> {
         let held = u64::from(self.module.max_active_clusters(instance.desc)?);
         let cluster = instance.desc.meta.cluster_size();
         Ok(held.min(u64::from(self.device.sms() / cluster)))
+    }
+
+    /// What the picker chose. It takes an estimate for the clusters that the device holds. Where the driver says otherwise,
+    /// the picked kernel gets its fastest schedule on those.
+    fn take(&self, problem: &GemmProblem, pick: &Pick) -> Result<Choice, Error> {
+        let instance = &self.instances[pick.index];
+        let estimated = resident(self.device.sms(), instance.desc.meta.cluster_size());
+        if self.active(instance)? != estimated {
+            return self.choose(problem, pick.index, None);
+        }
+        let choice = self.choose(problem, pick.index, Some(pick.schedule))?;
+        Ok(Choice { predicted_us: pick.predicted_us, ..choice })
     }
 
     pub(super) fn choose(

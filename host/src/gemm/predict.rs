@@ -11,22 +11,30 @@
 //! - `power` is the time in which the power limit lets the tensor cores do the multiplications.
 //! - `drift` is 0 except in long products whose rows straddle sectors.
 //!
+//! A network then compares the candidates whose times are near the shortest, and corrects them by a few percent
+//! ([`Prediction::correction`]).
+//!
 //! "The longest" is a smooth maximum, the fourth root of the sum of fourth powers: where two of the three
 //! are equal, neither hides all of the other.
 
 mod candidates;
+mod features;
+mod main_loop;
 mod memory;
+mod network;
 mod split;
 mod tiled;
 
-pub use candidates::{Candidate, candidates, predict};
-pub(super) use candidates::{best, schedule};
+pub use candidates::{Candidate, candidates, features_of, predict};
+pub(super) use candidates::{best, resident, schedule};
+pub use features::FEATURES;
 pub(super) use tiled::Tiled;
 
 use super::calibration::*;
 use super::pick::Schedule;
 use gpu_kernels::gemm::{Instance, KernelSchedule};
-use memory::Rows;
+use main_loop::MainLoop;
+use memory::{Rows, Traffic};
 use serde::Serialize;
 use split::{givers, loaded_together};
 use std::cmp::Ordering;
@@ -77,6 +85,9 @@ pub struct Prediction {
     pub power_us: f64,
     /// What memory delivers once more in a long product, because clusters drift apart.
     pub drift_us: f64,
+    /// Factor of `predicted_us` beside the terms: what a comparison with the other candidates near the shortest time gave. It is 1
+    /// for the first of them, for those that are far, and where nothing was compared.
+    pub correction: f64,
     /// CTAs of the grid.
     pub ctas: u64,
     /// Bytes of A and B in a k tile.
@@ -90,26 +101,28 @@ pub struct Prediction {
 impl Prediction {
     /// Predicts the product with a schedule.
     pub(super) fn new(product: &Tiled<'_>, schedule: Schedule) -> Self {
-        let Tiled { instance: i, tiling, c, k_tiles, bytes_us, .. } = *product;
+        let Tiled { bytes_us, traffic: Traffic { c, rows, .. }, .. } = *product;
+        let MainLoop { instance: i, tiling, active, k_tiles, fixed_us, .. } = product.main_loop;
         let (clusters, streamed) =
             (u64::from(schedule.clusters).max(1), u64::from(schedule.streamed));
         let ctas = clusters * u64::from(i.cluster_m * i.cluster_n);
-        let busy = (clusters as f64 / product.active.max(1) as f64).min(1.0);
+        let busy = (clusters as f64 / active.max(1) as f64).min(1.0);
         let crowded = product.shares_pairs(ctas);
         let elements = f64::from(i.bm * i.bn);
         let givers = givers(clusters, streamed, k_tiles);
         let fixup_us = match givers {
             0 => 0.0,
             n => {
+                let rounds = n.div_ceil(loaded_together(i));
                 let n = f64::from(n);
                 c.fixup_us
-                    + c.fixup_round_us * (n / loaded_together(i)).ceil()
+                    + c.fixup_round_us * f64::from(rounds)
                     + elements * (c.fixup_store_us_per_element + c.fixup_load_us_per_element * n)
                     + ctas as f64 * elements * c.fixup_traffic_us_per_element
             }
         };
         // Memory's part of the fix-up, and what it loses to few readers.
-        let (of_memory, few_us) = match (product.rows, givers) {
+        let (of_memory, few_us) = match (rows, givers) {
             (Rows::WholeLines, 0) => (0.0, c.few_ctas_us * (1.0 - busy)),
             // Where a twin of this grid has room beside it, it runs there already.
             (Rows::WholeLines, 1) if crowded => {
@@ -119,7 +132,7 @@ impl Prediction {
             _ => (c.fixup_of_memory, 0.0),
         };
         let out_of_step_us = product.out_of_step_us(schedule);
-        let exposed = match product.rows {
+        let exposed = match rows {
             Rows::WholeLines => c.out_of_step_lines_exposed,
             _ => c.out_of_step_exposed,
         };
@@ -128,7 +141,7 @@ impl Prediction {
         let idle = f64::from(product.sms) / ctas as f64;
         // Where power decides, fewer SMs are slower by (SMs / CTAs) to the power of 2/3: the clock rises as the cube root of the
         // power for each SM.
-        let slower = if idle > 1.0 { (idle * idle).cbrt() } else { 1.0 };
+        let slower = if idle > 1.0 { f64::from(((idle * idle) as f32).cbrt()) } else { 1.0 };
         let mut prediction = Self {
             schedule,
             predicted_us: 0.0,
@@ -139,7 +152,7 @@ impl Prediction {
             run: (streamed * k_tiles).div_ceil(clusters),
             finished: streamed.div_ceil(clusters),
             launch_us: c.launch_us + if crowded { c.crowded_us } else { 0.0 },
-            start_us: product.fixed_us + c.memory_not_hidden * bytes_us + exposed * out_of_step_us,
+            start_us: fixed_us + c.memory_not_hidden * bytes_us + exposed * out_of_step_us,
             k_tile_us,
             epilogue_us: product.epilogue_us,
             prefetched_us: product.prefetched_us(k_tile_us),
@@ -153,6 +166,7 @@ impl Prediction {
             bytes_us,
             power_us: product.power_us * slower,
             drift_us: product.drift_us(),
+            correction: 1.0,
             ctas,
             stage_bytes: i.stage_bytes,
             beyond_l2: product.beyond_l2,
@@ -161,6 +175,12 @@ impl Prediction {
         prediction.launch_us += prediction.two_fit_us(i, busy, c);
         prediction.predicted_us = prediction.total_us();
         prediction
+    }
+
+    /// Multiplies the predicted time by a correction.
+    fn correct(&mut self, by: f64) {
+        self.predicted_us *= by;
+        self.correction *= by;
     }
 
     /// Main loops of the data-parallel tiles.

@@ -176,8 +176,7 @@ impl<E: Epilogue> Gemm<E> {
 
     /// The pairs of kernel and schedule that are worth timing: the picker's choice, then the others by predicted time.
     fn pairs(&self, problem: &GemmProblem, picked: (usize, Schedule)) -> Vec<(usize, Schedule)> {
-        let all = candidates(self.instances, problem, problem.beta_c, self.hardware);
-        let mut all: Vec<Candidate<'_>> = all.collect();
+        let mut all = candidates(self.instances, problem, problem.beta_c, self.hardware);
         all.sort_by(Candidate::order);
         let others = all.iter().map(|c| (c.index, c.prediction.schedule));
         std::iter::once(picked).chain(others.filter(|pair| *pair != picked)).collect()

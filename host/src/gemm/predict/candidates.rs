@@ -1,15 +1,26 @@
 //! The kernels and schedules of a product, in the order of their predicted times.
 
-use super::memory::fetched_bytes;
+use super::features::{FEATURES, features};
+use super::main_loop::MainLoop;
+use super::memory::{Traffic, fetched_bytes};
+use super::network::network;
 use super::{Prediction, Tiled};
 use crate::gemm::pick::{Schedule, fits};
 use crate::gemm::{Calibration, GemmProblem, HardwareInfo};
 use gpu_kernels::gemm::Instance;
 use std::cmp::Ordering;
 
+/// A network compares the candidates whose predicted times are at most this many times the shortest. The terms are right to
+/// about 5 %, so that the fastest one is seldom further away.
+const NEAR: f64 = 1.08;
+/// Most candidates that are compared.
+const MOST: usize = 8;
+/// The comparison changes a time by at most this, as ln(factor).
+const MOST_BY: f32 = 0.12;
+
 /// Clusters of `size` CTAs that a device of `sms` SMs holds. A GPC has 16 or 18 SMs, so clusters of more
 /// than two CTAs leave some SMs idle. (The launch asks the driver.)
-fn resident(sms: u32, size: u32) -> u64 {
+pub(crate) fn resident(sms: u32, size: u32) -> u64 {
     u64::from(if size > 2 { sms * 10 / 11 / size } else { sms / size })
 }
 
@@ -23,6 +34,21 @@ pub fn predict(
 ) -> Prediction {
     let active = resident(sms, instance.cluster_m * instance.cluster_n);
     Prediction::new(&Tiled::with(instance, problem, (sms, active), calibration), schedule)
+}
+
+/// What the network that compares candidates is told of an instance with a schedule, and the predicted time before that, in
+/// microseconds. The network is trained on it (`bench/network/train.py`).
+pub fn features_of(
+    instance: &Instance,
+    problem: &GemmProblem,
+    schedule: Schedule,
+    sms: u32,
+    calibration: &Calibration,
+) -> ([f32; FEATURES], f64) {
+    let active = resident(sms, instance.cluster_m * instance.cluster_n);
+    let tiled = Tiled::with(instance, problem, (sms, active), calibration);
+    let prediction = Prediction::new(&tiled, schedule);
+    (features(&tiled, &prediction), prediction.predicted_us)
 }
 
 /// The schedule with the shortest predicted time; among equals the one with the fewest split tiles.
@@ -50,14 +76,36 @@ pub struct Candidate<'t> {
     pub prediction: Prediction,
 }
 
+/// A candidate with what of its prediction does not depend on the schedule.
+type Compared<'t> = (Tiled<'t>, Candidate<'t>);
+
+/// What the order of candidates depends on.
+#[derive(Clone, Copy)]
+struct Key {
+    us: f64,
+    /// CTAs of a cluster, and stages.
+    second: (u32, u32),
+    streamed: u32,
+}
+
+impl Key {
+    fn new(us: f64, i: &Instance, schedule: Schedule) -> Self {
+        Self { us, second: (i.cluster_m * i.cluster_n, i.stages), streamed: schedule.streamed }
+    }
+
+    fn order(&self, other: &Self) -> Ordering {
+        let time = self.us.total_cmp(&other.us);
+        let time = time.then_with(|| other.second.cmp(&self.second));
+        time.then(self.streamed.cmp(&other.streamed))
+    }
+}
+
 impl Candidate<'_> {
     /// Orders by time; then the larger cluster (more multicast), the ring with more stages and the
     /// schedule with fewer split tiles come first.
     pub fn order(&self, other: &Self) -> Ordering {
-        let second = |i: &Instance| (i.cluster_m * i.cluster_n, i.stages);
-        let time = self.prediction.predicted_us.total_cmp(&other.prediction.predicted_us);
-        time.then_with(|| second(other.instance).cmp(&second(self.instance)))
-            .then_with(|| self.prediction.order(&other.prediction))
+        let key = |c: &Self| Key::new(c.prediction.predicted_us, c.instance, c.prediction.schedule);
+        key(self).order(&key(other))
     }
 
     /// Bytes of A and B that the clusters load.
@@ -67,67 +115,112 @@ impl Candidate<'_> {
     }
 }
 
-/// The instances of a table that compute `problem` (with C if `c`) on a GPU, in the table's order.
-fn tiled<'t>(
+/// The main loops of a table's instances that compute `problem` (with C if `c`) on a GPU, in the table's order.
+fn main_loops<'t>(
     table: &'t [Instance],
-    problem: &'t GemmProblem,
+    product: &Traffic<'t>,
     c: bool,
-    hardware: HardwareInfo,
-) -> impl Iterator<Item = (usize, Tiled<'t>)> {
+    sms: u32,
+) -> impl Iterator<Item = (usize, MainLoop<'t>)> {
     // An instance whose cluster does not fit on the device is not a candidate.
-    let room = move |i: &Instance| resident(hardware.sms, i.cluster_m * i.cluster_n);
+    let room = move |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
     let fitting = table.iter().enumerate();
-    let fitting = fitting.filter(move |(_, i)| fits(i, problem, c) && room(i) > 0);
-    fitting.map(move |(index, i)| (index, Tiled::new(i, problem, hardware, room(i))))
+    let fitting = fitting.filter(move |(_, i)| fits(i, product.problem, c) && room(i) > 0);
+    fitting.map(move |(index, i)| (index, MainLoop::new(i, product, room(i))))
 }
 
 /// The instances of a table that compute `problem` (with C if `c`) on a GPU, in the table's order,
 /// each with every schedule that is worth trying.
 pub fn candidates<'t>(
     table: &'t [Instance],
-    problem: &'t GemmProblem,
+    problem: &GemmProblem,
     c: bool,
-    hardware: HardwareInfo,
-) -> impl Iterator<Item = Candidate<'t>> {
-    tiled(table, problem, c, hardware).flat_map(|(index, tiled)| {
-        let all: Vec<Prediction> = tiled.schedules().collect();
-        let instance = tiled.instance;
-        all.into_iter().map(move |prediction| Candidate { index, instance, prediction })
-    })
+    HardwareInfo { sms, calibration }: HardwareInfo,
+) -> Vec<Candidate<'t>> {
+    let product = Traffic::of(problem, calibration);
+    let mut all = Vec::new();
+    for (index, main_loop) in main_loops(table, &product, c, sms) {
+        let instance = &table[index];
+        let tiled = Tiled::of(main_loop, product, sms);
+        all.extend(tiled.schedules().map(|prediction| Candidate { index, instance, prediction }));
+    }
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by(|a, b| all[*a].order(&all[*b]));
+    let room = |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
+    let tiled = |i| Tiled::of(MainLoop::new(i, &product, room(i)), product, sms);
+    let first = order.iter().take(MOST).map(|at| (tiled(all[*at].instance), all[*at]));
+    for (at, (_, candidate)) in order.iter().zip(compared(first.collect())) {
+        all[*at].prediction = candidate.prediction;
+    }
+    all
 }
 
 /// The candidate with the shortest predicted time ([`Candidate::order`]).
 pub(crate) fn best<'t>(
     table: &'t [Instance],
-    problem: &'t GemmProblem,
+    problem: &GemmProblem,
     c: bool,
-    hardware: HardwareInfo,
+    HardwareInfo { sms, calibration }: HardwareInfo,
 ) -> Option<Candidate<'t>> {
-    let mut all = Vec::with_capacity(table.len());
-    all.extend(tiled(table, problem, c, hardware));
-    // The kernels that may be fastest come first, so that soon none of the others can be. Their places are sorted: a product
-    // tiled by a kernel has hundreds of bytes.
-    let least = all.iter().enumerate().map(|(place, (_, tiled))| (tiled.least_us(), place));
+    let product = Traffic::of(problem, calibration);
+    let all: Vec<_> = main_loops(table, &product, c, sms).collect();
+    // The kernels that may be fastest come first, so that soon none of the others can be.
+    let least = all.iter().enumerate().map(|(place, (_, main))| (main.least_us(&product), place));
     let mut order: Vec<(f64, usize)> = least.collect();
-    order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut best: Option<Candidate<'t>> = None;
-    let mut shortest = f64::INFINITY;
+    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    // The first candidates in order: of each its time and what decides among equal times, its kernel's place and its schedule.
+    let mut first: Vec<(Key, usize, Schedule)> = Vec::with_capacity(MOST + 1);
+    // Candidates that take longer can't be among those that are compared.
+    let mut longest_us = f64::INFINITY;
     for (least_us, place) in order {
-        if least_us > shortest {
+        if least_us > longest_us {
             break;
         }
-        let (index, tiled) = &all[place];
+        let tiled = Tiled::of(all[place].1, product, sms);
         for schedule in tiled.worth_trying() {
-            if tiled.exceeds(schedule, shortest) {
+            if tiled.exceeds(schedule, longest_us) {
                 continue;
             }
-            let prediction = Prediction::new(tiled, schedule);
-            let candidate = Candidate { index: *index, instance: tiled.instance, prediction };
-            if best.as_ref().is_none_or(|best| candidate.order(best).is_lt()) {
-                shortest = candidate.prediction.predicted_us;
-                best = Some(candidate);
+            let us = Prediction::new(&tiled, schedule).predicted_us;
+            if us > longest_us {
+                continue;
+            }
+            let key = Key::new(us, tiled.main_loop.instance, schedule);
+            let at = first.partition_point(|(other, ..)| other.order(&key).is_lt());
+            first.insert(at, (key, place, schedule));
+            first.truncate(MOST);
+            longest_us = NEAR * first[0].0.us;
+            if first.len() == MOST {
+                longest_us = longest_us.min(first[MOST - 1].0.us);
             }
         }
     }
-    best
+    let again = |(_, place, schedule)| {
+        let (index, main_loop) = all[place];
+        let tiled = Tiled::of(main_loop, product, sms);
+        let prediction = Prediction::new(&tiled, schedule);
+        (tiled, Candidate { index, instance: &table[index], prediction })
+    };
+    let first = compared(first.into_iter().map(again).collect());
+    let best = first.into_iter().map(|(_, candidate)| candidate).min_by(Candidate::order)?;
+    Some(Candidate { instance: &table[best.index], ..best })
+}
+
+/// Compares the first candidates, in order, that are near the first one: multiplies the time of each by what the network says of
+/// it beside the first. It is trained on products of 16-bit operands without C, so others stay as they are.
+fn compared(mut first: Vec<Compared<'_>>) -> Vec<Compared<'_>> {
+    let near = match first.first() {
+        Some((tiled, c)) if tiled.is_of_network() => NEAR * c.prediction.predicted_us,
+        _ => return first,
+    };
+    let mut of_first = None;
+    for (tiled, Candidate { prediction, .. }) in &mut first {
+        if prediction.predicted_us > near {
+            break;
+        }
+        let of_this = network(&features(tiled, prediction));
+        let by = of_this - *of_first.get_or_insert(of_this);
+        prediction.correct(f64::from(by.clamp(-MOST_BY, MOST_BY)).exp());
+    }
+    first
 }

@@ -25,37 +25,82 @@ impl Rows {
     }
 }
 
-/// Bytes of A and B read from memory, and of D written, each as many as memory could read in the same time. `shared_by`
-/// clusters load each row of A, and of B; an operand that each cluster has for itself is read once.
-pub(super) fn bytes_from_memory(
-    shared_by: [u64; 2],
-    instance: &Instance,
-    problem: &GemmProblem,
-    c: &Calibration,
-) -> f64 {
-    let again = |operand, others: u64| {
-        problem.bytes(operand) as f64 * if others > 1 { 1.0 + c.read_again } else { 1.0 }
-    };
-    let i = instance;
-    let halves = if i.gated { 2 } else { 1 };
-    let row = problem.n / halves * problem.out.size() as u64;
-    let in_turn = if i.kernel_schedule == KernelSchedule::Pingpong { 1.0 } else { 0.0 };
-    let partial = if row.is_multiple_of(SECTOR_BYTES) {
-        0.0
-    } else {
-        c.written_partial_sectors + in_turn * c.written_partial_sectors_pingpong
-    };
-    // A line that two tiles write goes to memory twice, if L2 has not kept it until then.
-    let d = problem.bytes('D') as f64 / halves as f64;
-    let evicted = (1.0 - c.written_l2_bytes / d).max(0.0);
-    let partial = if row.is_multiple_of(LINE_BYTES) {
-        partial
-    } else {
-        partial + evicted * c.written_partial_lines_evicted
-    };
-    let apart =
-        c.written_cluster / f64::from(i.cluster_m * i.cluster_n) + in_turn * c.written_pingpong;
-    again('A', shared_by[0]) + again('B', shared_by[1]) + d * (1.0 + c.written + partial + apart)
+/// What a product asks of memory, with any kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Traffic<'t> {
+    pub problem: &'t GemmProblem,
+    pub c: &'t Calibration,
+    pub rows: Rows,
+    /// Bytes of an element of A and B.
+    pub element: f64,
+    /// Bytes of A, B and D.
+    pub bytes: [f64; 3],
+    /// Whether rows of D are whole sectors of 32 bytes, and whole lines of 128 bytes.
+    pub whole_sectors: bool,
+    pub whole_lines: bool,
+    /// Least time to read and write, and least time at the power limit.
+    pub least_us: [f64; 2],
+}
+
+impl<'t> Traffic<'t> {
+    pub fn of(problem: &'t GemmProblem, c: &'t Calibration) -> Self {
+        let element = problem.ab.size() as f64;
+        let bytes = ['A', 'B', 'D'].map(|operand| problem.bytes(operand) as f64);
+        let [a, b, d] = bytes;
+        let row = problem.n * problem.out.size() as u64;
+        // A gated kernel writes half of D.
+        let read_us = read_us(a + b + d * (1.0 + c.written) / 2.0, c).1;
+        let power = if problem.ab.size() == 1 { c.e4m3_power.min(1.0) } else { 1.0 };
+        let least_us = [read_us, power_us(power * problem.flops() * element / 2.0, 0.0, c)];
+        Self {
+            problem,
+            c,
+            rows: Rows::of(problem),
+            element,
+            bytes,
+            whole_sectors: row.is_multiple_of(SECTOR_BYTES),
+            whole_lines: row.is_multiple_of(LINE_BYTES),
+            least_us,
+        }
+    }
+
+    /// Bytes of A and B.
+    pub fn operand_bytes(&self) -> f64 {
+        self.bytes[0] + self.bytes[1]
+    }
+
+    /// Bytes of A and B read from memory, and of D written, each as many as memory could read in the same time. `shared_by`
+    /// clusters load each row of A, and of B; an operand that each cluster has for itself is read once.
+    pub fn memory_bytes(&self, shared_by: [u64; 2], i: &Instance) -> f64 {
+        let Self { c, bytes: [a, b, d], .. } = *self;
+        let again = |others: u64| if others > 1 { 1.0 + c.read_again } else { 1.0 };
+        let (d, whole_sectors, whole_lines) = if i.gated {
+            let row = self.problem.n / 2 * self.problem.out.size() as u64;
+            (d / 2.0, row.is_multiple_of(SECTOR_BYTES), row.is_multiple_of(LINE_BYTES))
+        } else {
+            (d, self.whole_sectors, self.whole_lines)
+        };
+        let in_turn = if i.kernel_schedule == KernelSchedule::Pingpong { 1.0 } else { 0.0 };
+        let partial = if whole_sectors {
+            0.0
+        } else {
+            c.written_partial_sectors + in_turn * c.written_partial_sectors_pingpong
+        };
+        // A line that two tiles write goes to memory twice, if L2 has not kept it until then.
+        let evicted = (1.0 - c.written_l2_bytes / d).max(0.0);
+        let partial =
+            if whole_lines { partial } else { partial + evicted * c.written_partial_lines_evicted };
+        let apart =
+            c.written_cluster / f64::from(i.cluster_m * i.cluster_n) + in_turn * c.written_pingpong;
+        a * again(shared_by[0]) + b * again(shared_by[1]) + d * (1.0 + c.written + partial + apart)
+    }
+}
+
+/// Time of so many bytes at full rate, and with what a read loses at its start.
+pub(super) fn read_us(bytes: f64, c: &Calibration) -> (f64, f64) {
+    let bytes_us = bytes / c.memory_bytes_per_us;
+    let slow_us = c.memory_slow_us * bytes_us / (bytes_us + c.memory_half_slow_us);
+    (bytes_us, c.memory_us + bytes_us + slow_us)
 }
 
 /// Bytes of A and B that the clusters load in `k_tiles` k tiles. With multicast, each row of a cluster

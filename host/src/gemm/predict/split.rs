@@ -4,9 +4,9 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 use pipeline::grid::Partials;
 
 /// Partials of a tile that the kernel loads together.
-pub(super) fn loaded_together(i: &Instance) -> f64 {
+pub(super) fn loaded_together(i: &Instance) -> u32 {
     let columns = if i.kernel_schedule == KernelSchedule::SplitN { i.bn / 2 } else { i.bn };
-    Partials::together(columns as usize) as f64
+    Partials::together(columns as usize) as u32
 }
 
 /// Most clusters that store partials for the one that finishes a tile, where `clusters` clusters have equal runs of the
@@ -28,6 +28,10 @@ pub(super) fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
     }
     // The first `longer` runs have one extra k tile.
     let (run, longer) = (all / runs, all % runs);
+    if longer == 0 && k_tiles.is_multiple_of(run) {
+        // Runs are equal parts of tiles.
+        return k_tiles / run - 1;
+    }
     let beyond = longer * (run + 1);
     let of = |k_tile: u32| {
         if k_tile < beyond { k_tile / (run + 1) } else { longer + (k_tile - beyond) / run }
@@ -62,6 +66,8 @@ mod tests {
             (7, 3, 2),
             (66, 65, 3),
             (4, 4, 9),
+            (44, 11, 12),
+            (66, 33, 7),
         ] {
             let p = TileSchedulerParams::new([streamed, 1], k_tiles, 1, clusters, streamed);
             let peers = |cluster| {

@@ -1,0 +1,109 @@
+//! The main loop of an instance: its k tiles, and the times of one of them that do not depend on the schedule.
+
+use super::longest;
+use super::memory::{Rows, Traffic};
+use crate::gemm::pick::Tiling;
+use crate::gemm::{Calibration, GemmProblem};
+use gpu_kernels::gemm::{Instance, KernelSchedule};
+
+/// The main loop of an instance for a product. It is quick to make, so that a pick can leave out most instances before it looks
+/// at the rest of what they do.
+#[derive(Clone, Copy)]
+pub(crate) struct MainLoop<'t> {
+    pub(super) instance: &'t Instance,
+    pub tiling: Tiling,
+    /// Clusters that the device holds.
+    pub active: u64,
+    /// K tiles of a tile. An empty K counts as one k tile of zeros.
+    pub k_tiles: u64,
+    /// Time of a k tile in the tensor cores.
+    pub(super) mma_us: f64,
+    /// Time of a k tile's bytes into an SM.
+    pub(super) sm_us: f64,
+    /// Time of a k tile's bytes in the L2 cache, for each CTA.
+    pub(super) l2_us: f64,
+    /// Added to each k tile.
+    pub(super) issue_us: f64,
+    /// Added to each k tile for each cluster.
+    pub(super) outside_us: f64,
+    /// Factor of the time of a k tile, and time besides the tiles, that this kernel was measured to have.
+    pub(super) step: f64,
+    pub(super) fixed_us: f64,
+}
+
+impl<'t> MainLoop<'t> {
+    /// That of an instance, of which the device holds `active` clusters.
+    pub(super) fn new(instance: &'t Instance, product: &Traffic<'_>, active: u64) -> Self {
+        let (i, c, problem) = (instance, product.c, product.problem);
+        let tiling = Tiling::new(i, problem.m, problem.n);
+        let (m, n) = sides(i, problem);
+        let bytes = f64::from(i.bk) * product.element;
+        // Multicast: each CTA loads its part of the rows and receives all of them.
+        let a = f64::from(i.bm) / f64::from(i.cluster_n);
+        let b = f64::from(i.bn) / f64::from(i.cluster_m);
+        let larger = |rows: f64| 1.0 + c.larger_operand * rows / (m + n);
+        let (l2_rate, into_sm) = match product.rows {
+            Rows::WholeLines => (c.l2_bytes_per_us, 1.0),
+            Rows::TwoLines => (c.l2_bytes_per_us_two_lines, c.two_lines_into_sm),
+            Rows::PartialSectors => (c.l2_bytes_per_us_partial_sectors, c.partial_sectors_into_sm),
+        };
+        let padding = |tile: u32, cluster: u32, tiles: u64, side: f64| {
+            f64::from(tile * cluster) - side / tiles.max(1) as f64
+        };
+        let outside = padding(i.bm, i.cluster_m, tiling.clusters_m, m)
+            + padding(i.bn, i.cluster_n, tiling.clusters_n, n);
+        let issue_us = match (i.kernel_schedule, i.groups) {
+            (KernelSchedule::Pingpong, _) => c.k_tile_pingpong_us,
+            (_, 1) => c.k_tile_one_group_us,
+            (_, 3..) => c.k_tile_three_groups_us,
+            _ => c.k_tile_us,
+        };
+        let (step, fixed_us) = c.of_kernel(i);
+        let (mma, _) = c.of_operands(i);
+        Self {
+            instance,
+            tiling,
+            active,
+            k_tiles: problem.k.div_ceil(u64::from(i.bk)).max(1),
+            // 64 columns of 16 bits take as long as 128 of 8 bits.
+            mma_us: mma * c.mma_us_per_element * f64::from(i.bm * i.bn) * bytes / 128.0,
+            sm_us: (f64::from(i.bm + i.bn) + c.requested * (a + b)) * bytes / c.sm_bytes_per_us
+                * into_sm,
+            l2_us: (a * larger(m) + b * larger(n)) * bytes / l2_rate,
+            issue_us,
+            outside_us: c.row_outside_us * outside,
+            step,
+            fixed_us,
+        }
+    }
+
+    /// No schedule takes less time than this.
+    pub(super) fn least_us(&self, product: &Traffic<'_>) -> f64 {
+        let c = product.c;
+        let (tiles, active) = (self.tiling.clusters(), self.active.max(1));
+        let all = (tiles * self.k_tiles) as f64;
+        let k_tiles = if self.instance.splits_k {
+            all / active as f64
+        } else {
+            (tiles.div_ceil(active) * self.k_tiles) as f64
+        };
+        // What all clusters do together takes as long with any number of them.
+        let l2_us = all * f64::from(self.instance.cluster_m * self.instance.cluster_n) * self.l2_us;
+        let longest_us = (k_tiles * self.mma_us.max(self.sm_us)).max(l2_us);
+        let main_loop_us = k_tiles * self.issue_us + longest_us + all * self.outside_us;
+        let busiest_us = (self.fixed_us + self.step * main_loop_us + c.epilogue_us).max(0.0);
+        let [read_us, power_us] = product.least_us;
+        longest([busiest_us, read_us, power_us]) + self.least_launch_us(c)
+    }
+
+    /// The least of what a launch takes.
+    pub(super) fn least_launch_us(&self, c: &Calibration) -> f64 {
+        c.launch_us - if self.instance.two_fit() { c.two_fit_gain_us } else { 0.0 }
+    }
+}
+
+/// Rows and columns of the product as the instance sees it.
+pub(super) fn sides(instance: &Instance, problem: &GemmProblem) -> (f64, f64) {
+    let (m, n) = (problem.m as f64, problem.n as f64);
+    if instance.swap_ab { (n, m) } else { (m, n) }
+}
