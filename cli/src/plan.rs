@@ -278,7 +278,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let Listed { product, types: [ab, out], m, bytes, note, candidates: mut all, picked } = listed;
     all.sort_by(Candidate::order);
     let shown = if args.all { all.len() } else { ROWS.min(all.len()) };
-    // A plan takes the picked kernel in its fastest schedule.
+    // A plan takes the picked kernel in the first of its schedules.
     let pick = all.iter().position(|candidate| candidate.index == picked);
     let grouped = args.family.groups.is_some();
     let row = |(at, candidate)| Row::new(candidate, sms, Some(at) == pick, grouped);
@@ -318,7 +318,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "predicted = launch + the longest of {{start + whole tiles + run + epilogues + fix-up, memory, power}} + drift"
+            "predicted = (launch + the longest of {{start + whole tiles + run + epilogues + fix-up, memory, power}} + drift) x compared"
         )?;
         writeln!(
             f,

@@ -48,7 +48,7 @@ fn all_candidates_are_listed_best_first_and_the_best_is_the_picker_s() {
             let busiest: f64 = terms.iter().map(|name| number(row, name)).sum();
             let longest = [busiest.max(0.0), number(row, "memory_us"), number(row, "power_us")];
             let norm = longest.map(|us| us.powi(4)).iter().sum::<f64>().powf(0.25);
-            let sum = number(row, "launch_us") + norm;
+            let sum = (number(row, "launch_us") + norm) * number(row, "correction");
             assert!((sum - number(row, "predicted_us")).abs() < 1e-6, "{row}");
         }
     }

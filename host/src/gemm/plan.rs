@@ -215,12 +215,13 @@ impl<E: Epilogue> Gemm<E> {
         Ok(held.min(u64::from(self.device.sms() / cluster)))
     }
 
-    /// What the picker chose. It takes an estimate for the clusters that the device holds. Where the driver says otherwise,
-    /// the picked kernel gets its fastest schedule on those.
+    /// What the picker chose. The picker estimates how many clusters the device holds. If the driver says otherwise, the picked
+    /// kernel's schedules are searched again.
     fn take(&self, problem: &GemmProblem, pick: &Pick) -> Result<Choice, Error> {
         let instance = &self.instances[pick.index];
-        let estimated = resident(self.device.sms(), instance.desc.meta.cluster_size());
-        if self.active(instance)? != estimated {
+        let estimated = resident(self.hardware.sms, instance.desc.meta.cluster_size());
+        let active = self.active(instance)?;
+        if active != estimated || u64::from(pick.schedule.clusters) > active {
             return self.choose(problem, pick.index, None);
         }
         let choice = self.choose(problem, pick.index, Some(pick.schedule))?;

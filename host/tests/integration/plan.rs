@@ -106,6 +106,16 @@ fn a_plan_says_whose_times_it_uses() {
     assert!(why(gemm().with_hardware(HardwareInfo::h100(8))).contains("on an H100"));
 }
 
+/// A pick for another number of SMs than the device has may have too many clusters for it.
+#[test]
+fn a_pick_for_a_larger_gpu_is_planned_on_a_smaller_one() {
+    let gemm = gemm().with_hardware(HardwareInfo::h100(132));
+    for (m, n, k) in [(300, 520, 7200), (4096, 4096, 512), (64, 512, 4096), (1, 1, 8)] {
+        let plan = gemm.plan(&problem(m, n, k)).unwrap();
+        assert!(plan.describe().kernel.as_ref().is_some_and(|kernel| kernel.ctas <= 8), "{m}");
+    }
+}
+
 /// The network compares a few candidates that the terms take for about equally fast, and changes little.
 #[test]
 fn only_candidates_near_the_shortest_time_are_compared() {

@@ -156,8 +156,9 @@ impl<'t> Tiled<'t> {
         let (mut fixup_us, mut of_memory_us) = (0.0, 0.0);
         if streamed > 0 {
             k_tiles += (streamed * main.k_tiles) as f64 / clusters as f64;
-            // Each run gives to a tile or finishes one, so some tile has as many givers at least.
-            let givers = (clusters.div_ceil(streamed) - 1) as f64;
+            // Each cluster that gets k tiles gives to a tile or finishes one, so some tile has as many givers at least.
+            let runs = clusters.min(streamed * main.k_tiles);
+            let givers = (runs.div_ceil(streamed) - 1) as f64;
             let partials = c.fixup_store_us_per_element + c.fixup_load_us_per_element * givers;
             let elements = f64::from(i.bm * i.bn);
             let traffic = ctas * c.fixup_traffic_us_per_element;
