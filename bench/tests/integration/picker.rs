@@ -52,7 +52,7 @@ fn a_pick_is_the_best_of_all_candidates() {
     }
 }
 
-/// The same for an H100, whose records are fewer.
+/// The same records' picks for an H100, and what the constants of the other GPU would pick.
 #[test]
 fn what_is_picked_for_an_h100_is_near_the_fastest() {
     let records = read(&Calibration::H100).unwrap();

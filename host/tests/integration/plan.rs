@@ -109,7 +109,9 @@ fn a_plan_says_whose_times_it_uses() {
 /// A pick for another number of SMs than the device has may have too many clusters for it.
 #[test]
 fn a_pick_for_a_larger_gpu_is_planned_on_a_smaller_one() {
-    let gemm = gemm().with_hardware(HardwareInfo::h100(132));
+    let small = Device::sim(SimConfig { sms: 8, ..SimConfig::default() });
+    let gemm = Gemm::with_instances(&small, &IMAGE, table(&TABLE)).unwrap();
+    let gemm = gemm.with_hardware(HardwareInfo::h100(132));
     for (m, n, k) in [(300, 520, 7200), (4096, 4096, 512), (64, 512, 4096), (1, 1, 8)] {
         let plan = gemm.plan(&problem(m, n, k)).unwrap();
         assert!(plan.describe().kernel.as_ref().is_some_and(|kernel| kernel.ctas <= 8), "{m}");
@@ -142,20 +144,29 @@ fn only_candidates_near_the_shortest_time_are_compared() {
 /// Decisions besides the schedule: which launches prefetch, and which grids are throttled.
 #[test]
 fn long_products_are_throttled_and_those_bound_by_memory_prefetch() {
-    let picked = |m, n, k| {
+    let best = |[m, n, k]: [u64; 3], among: &dyn Fn(&Candidate<'_>) -> bool| {
         let p = problem(m, n, k);
         let all = candidates(&INSTANCES, &p, false, HardwareInfo::h200(132));
-        let best = all.into_iter().min_by(Candidate::order).unwrap();
-        (best.prediction.throttled(), best.prediction.prefetch(132), best.instance.two_fit())
+        all.into_iter().filter(among).min_by(Candidate::order).unwrap().prediction
+    };
+    let picked = |m, n, k| {
+        let best = best([m, n, k], &|_| true);
+        (best.throttled(), best.prefetch(132))
     };
     // Operands of 1 GiB, tiles of 256 k tiles.
     assert!(picked(16384, 16384, 16384).0);
     // Operands that fit in L2 are read once anyway; and a single round needs no throttle.
     assert!(!picked(4096, 4096, 1024).0);
     assert!(!picked(128, 7168, 16384).0);
-    // A batch of eight waits for the weights, and its SMs have room for a CTA of the next launch.
-    let (throttled, prefetch, two_fit) = picked(8, 14336, 4096);
-    assert!(!throttled && prefetch > 0 && two_fit);
+    // A batch of eight waits for the weights. A kernel whose SMs have room for a CTA of the next launch has the shortest time by the
+    // terms.
+    let decode = [8, 14336, 4096];
+    let (throttled, prefetch) = picked(8, 14336, 4096);
+    assert!(!throttled && prefetch > 0);
+    let terms = |p: Prediction| p.predicted_us / p.correction;
+    let with_room = best(decode, &|c| c.instance.two_fit());
+    let without = best(decode, &|c| !c.instance.two_fit());
+    assert!(with_room.prefetch(132) > 0 && terms(with_room) < terms(without));
     // Tensor cores decide, and all SMs are taken.
     assert_eq!(picked(4096, 4096, 4096).1, 0);
 }
