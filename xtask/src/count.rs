@@ -184,6 +184,6 @@ mod tests {
     fn of_this_repository() {
         let table = table(&crate::bundle::root()).unwrap();
         assert_eq!(table.lines().count(), 2 + 6 + CRATES.len(), "{table}");
-        assert!(table.contains("| generic parameters of `fn gemm` | 2 |"), "{table}");
+        assert!(table.contains("| generic parameters of `fn gemm` | 3 |"), "{table}");
     }
 }

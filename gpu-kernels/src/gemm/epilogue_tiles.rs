@@ -1,33 +1,12 @@
 //! How the columns of an accumulator are divided into epilogue tiles.
 #![forbid(unsafe_code)]
 
-use super::output::Orientation;
-use core::marker::PhantomData;
 use pipeline::mma::GROUP_ROWS;
 
 /// The step of a tile's width: the N of `wgmma` is a multiple of 8.
 const STEP: usize = 8;
 /// Columns of a fragment.
 pub(super) const FRAGMENT_COLS: usize = 16;
-
-/// Divides `N` columns of an accumulator into epilogue tiles.
-pub struct EpilogueTiles<D, const N: usize>(PhantomData<D>);
-
-impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
-    const ALL: Columns = Columns::new(N, D::COLS);
-    /// The number of epilogue tiles.
-    pub const COUNT: usize = Self::ALL.count();
-
-    /// First column of epilogue tile `index`.
-    ///
-    /// If `N` is not a multiple of the epilogue tile's width, epilogue tile 0 has the last columns of the tile, and the
-    /// last epilogue tile overlaps with it. TMA writes the shared columns twice, so the last store waits until the
-    /// first one is written.
-    #[inline(always)]
-    pub const fn column(index: usize) -> usize {
-        Self::ALL.column(index)
-    }
-}
 
 /// Columns of D, divided into epilogue tiles.
 #[derive(Clone, Copy, Debug)]

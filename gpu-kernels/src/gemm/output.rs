@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 use super::epilogue::Epilogue;
+pub use super::epilogue_tiles::swapped_columns;
 use super::epilogue_tiles::{Columns, FRAGMENT_COLS};
-pub use super::epilogue_tiles::{EpilogueTiles, swapped_columns};
 use super::rank::{MapRank, Rank2};
 use super::scheduler::TileOrigin;
 use core::marker::PhantomData;
@@ -56,6 +56,25 @@ pub trait Orientation: 'static {
         index: usize,
         values: [f32; 8],
     );
+}
+
+/// Divides `N` columns of an accumulator into epilogue tiles.
+pub struct EpilogueTiles<D, const N: usize>(PhantomData<D>);
+
+impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
+    const ALL: Columns = Columns::new(N, D::COLS);
+    /// The number of epilogue tiles.
+    pub const COUNT: usize = Self::ALL.count();
+
+    /// First column of epilogue tile `index`.
+    ///
+    /// If `N` is not a multiple of the epilogue tile's width, epilogue tile 0 has the last columns of the tile, and the
+    /// last epilogue tile overlaps with it. TMA writes the shared columns twice, so the last store waits until the
+    /// first one is written.
+    #[inline(always)]
+    pub const fn column(index: usize) -> usize {
+        Self::ALL.column(index)
+    }
 }
 
 /// D's rows are the tile's rows.

@@ -1,6 +1,6 @@
 //! A kernel of a plan with its grid.
 
-use super::pick::Schedule;
+use super::schedule::Schedule;
 use crate::launch::Prepared;
 use gpu_kernels::gemm::{Instance, TileSchedulerParams};
 use pipeline::grid::Partials;

@@ -2,7 +2,7 @@
 
 use super::GemmProblem;
 use super::choice::Choice;
-use super::pick::{Schedule, Tiling};
+use super::schedule::{Schedule, Tiling};
 use crate::device::Device;
 use crate::tensor_error::dtype_name;
 use serde::Serialize;

@@ -39,6 +39,7 @@ mod problem;
 mod quantised;
 mod run;
 mod scaled;
+mod schedule;
 mod strided;
 mod tune;
 
@@ -53,13 +54,14 @@ pub use hardware::HardwareInfo;
 pub use info::{KernelInfo, PlanInfo, StagingInfo};
 pub use int8::Int8Gemm;
 pub use kernel_times::KernelTimes;
-pub use pick::{Pick, Schedule, pick};
+pub use pick::{Pick, pick};
 pub use plan::GemmPlan;
 pub use predict::{Candidate, FEATURES, Prediction, candidates, features_of, predict};
 pub use problem::GemmProblem;
 pub use quantised::{QuantisedGemm, ResultScale, ScaledCGemm};
 pub use run::BoundGemm;
 pub use scaled::{OperandScales, ScaledGemm};
+pub use schedule::Schedule;
 pub use strided::{
     BoundStrided, Layout, Major, Order, Strided, StridedError, StridedGemm, StridedInfo,
     StridedMut, StridedPlan, StridedProblem,
@@ -212,7 +214,7 @@ impl<E: Epilogue> Gemm<E> {
     pub fn plan_every(&self, problem: &GemmProblem) -> Result<Vec<GemmPlan<E>>, Error> {
         let mut plans = Vec::new();
         for (index, instance) in self.instances.iter().enumerate() {
-            if pick::fits(instance, problem, problem.beta_c) {
+            if schedule::fits(instance, problem, problem.beta_c) {
                 for (_, schedule) in self.schedules(problem, index)? {
                     plans.push(self.plan_scheduled(problem, index, schedule)?);
                 }

@@ -3,8 +3,9 @@
 use super::choice::Choice;
 use super::info::{KernelInfo, PlanInfo, StagingInfo};
 use super::layout::{Layout, Place};
-use super::pick::{Pick, Schedule, Tiling, fits, kind_in_words, pick, raster_swizzle};
+use super::pick::{Pick, kind_in_words, pick, raster_swizzle};
 use super::predict::{Prediction, Tiled, resident, schedule};
+use super::schedule::{Schedule, Tiling, fits};
 use super::{Gemm, GemmProblem};
 use crate::buffer::Buffer;
 use crate::device::Device;

@@ -27,14 +27,15 @@ mod tiled;
 
 pub use candidates::{Candidate, candidates, features_of, predict};
 pub(super) use candidates::{best, resident, schedule};
-pub use features::FEATURES;
+pub use network::FEATURES;
 pub(super) use tiled::Tiled;
 
 use super::calibration::*;
-use super::pick::Schedule;
-use gpu_kernels::gemm::{Instance, KernelSchedule};
+use super::schedule::Schedule;
+use gpu_kernels::gemm::Instance;
 use main_loop::MainLoop;
-use memory::{Rows, Traffic};
+pub(super) use memory::longest;
+use memory::{Rows, Traffic, pingpong};
 use serde::Serialize;
 use split::{givers, loaded_together};
 use std::cmp::Ordering;
@@ -264,13 +265,4 @@ impl Prediction {
         let room = u64::from(self.schedule.clusters) * self.busiest();
         (self.cluster_tiles * self.k_tiles) as f64 / room.max(1) as f64
     }
-}
-
-fn pingpong(instance: &Instance) -> bool {
-    instance.kernel_schedule == KernelSchedule::Pingpong
-}
-
-/// The fourth root of the sum of fourth powers.
-pub(super) fn longest(times: [f64; 3]) -> f64 {
-    times.map(|x| (x * x) * (x * x)).iter().sum::<f64>().sqrt().sqrt()
 }

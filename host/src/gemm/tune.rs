@@ -12,11 +12,11 @@ pub use cache::{TuneCache, TuneEntry, TuneKey};
 pub use error::TuneError;
 
 use super::Gemm;
-use super::pick::{Schedule, fits};
 use super::plan::GemmPlan;
 use super::predict::{Candidate, candidates};
 use super::problem::GemmProblem;
 use super::run::BoundGemm;
+use super::schedule::{Schedule, fits};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::nvml::driver_version;

@@ -1,11 +1,11 @@
 //! The kernels and schedules of a product, in the order of their predicted times.
 
-use super::features::{FEATURES, features};
+use super::features::features;
 use super::main_loop::MainLoop;
 use super::memory::{Traffic, fetched_bytes};
-use super::network::network;
+use super::network::{FEATURES, network};
 use super::{Prediction, Tiled};
-use crate::gemm::pick::{Schedule, fits};
+use crate::gemm::schedule::{Schedule, fits};
 use crate::gemm::{Calibration, GemmProblem, HardwareInfo};
 use gpu_kernels::gemm::Instance;
 use std::cmp::Ordering;

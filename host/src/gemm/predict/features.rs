@@ -3,13 +3,11 @@
 //! If they change, the network has to be trained again (`bench/network/train.py`).
 
 use super::main_loop::sides;
-use super::memory::Rows;
+use super::memory::{Rows, pingpong};
+use super::network::FEATURES;
 use super::split::givers;
-use super::{Prediction, Tiled, pingpong};
+use super::{Prediction, Tiled};
 use gpu_kernels::gemm::KernelSchedule;
-
-/// Numbers that a network is told of a candidate.
-pub const FEATURES: usize = 49;
 
 /// About the logarithm to base 2: exact for powers of two, and linear between them. It takes one instruction or two, and a
 /// network needs no more.

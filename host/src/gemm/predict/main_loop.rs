@@ -1,8 +1,7 @@
 //! The main loop of an instance: its k tiles, and the times of one of them that do not depend on the schedule.
 
-use super::longest;
-use super::memory::{Rows, Traffic};
-use crate::gemm::pick::Tiling;
+use super::memory::{Rows, Traffic, longest};
+use crate::gemm::schedule::Tiling;
 use crate::gemm::{Calibration, GemmProblem};
 use gpu_kernels::gemm::{Instance, KernelSchedule};
 

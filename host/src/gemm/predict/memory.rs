@@ -117,3 +117,13 @@ pub(super) fn power_us(flops: f64, fetched: f64, c: &Calibration) -> f64 {
     let us = us * (1.0 - c.power_saved * c.power_half_saved_us / (us + c.power_half_saved_us));
     if us < HELD_US { us } else { us + fetched / c.power_bytes_per_us }
 }
+
+/// Whether warp groups multiply tiles in turn.
+pub(super) fn pingpong(instance: &Instance) -> bool {
+    instance.kernel_schedule == KernelSchedule::Pingpong
+}
+
+/// The fourth root of the sum of fourth powers.
+pub(crate) fn longest(times: [f64; 3]) -> f64 {
+    times.map(|x| (x * x) * (x * x)).iter().sum::<f64>().sqrt().sqrt()
+}

@@ -4,10 +4,12 @@
 //! them is the sum of many small effects. The network has learned it from the records in docs/data/records, as a regression that
 //! `bench/network/train.py` fits: one hidden layer of ReLU units.
 
-use super::features::FEATURES;
-
 mod weights;
+
 use weights::{BIASES, HIDDEN, OUTPUT, WEIGHTS};
+
+/// Numbers that the network is told of a candidate.
+pub const FEATURES: usize = 49;
 
 /// Cells whose sums are in registers at the same time.
 const BLOCK: usize = 32;

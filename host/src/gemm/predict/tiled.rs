@@ -1,10 +1,10 @@
 //! A product tiled by an instance: what of a prediction does not depend on the schedule.
 
+use super::Prediction;
 use super::main_loop::MainLoop;
-use super::memory::{Rows, Traffic, fetched_bytes, power_us, read_us};
-use super::{Prediction, longest, pingpong};
+use super::memory::{Rows, Traffic, fetched_bytes, longest, pingpong, power_us, read_us};
 use crate::gemm::calibration::*;
-use crate::gemm::pick::{Schedule, Tiling};
+use crate::gemm::schedule::{Schedule, Tiling};
 use crate::gemm::{GemmProblem, HardwareInfo};
 use gpu_kernels::gemm::output::swapped_columns;
 use gpu_kernels::gemm::{Instance, KernelSchedule};

@@ -4,7 +4,7 @@
 //! and a file that is no tune cache is never overwritten.
 
 use super::error::TuneError;
-use crate::gemm::pick::Schedule;
+use crate::gemm::schedule::Schedule;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};

@@ -3,10 +3,10 @@
 use super::scratch::Scratch;
 use crate::error::Error;
 use crate::gemm::Gemm;
-use crate::gemm::pick::Schedule;
 use crate::gemm::plan::GemmPlan;
 use crate::gemm::problem::GemmProblem;
 use crate::gemm::run::BoundGemm;
+use crate::gemm::schedule::Schedule;
 use crate::stream::Stream;
 use crate::timing::{Samples, Timer, brief, in_turn, median};
 use gpu_kernels::gemm::Epilogue;
