@@ -18,9 +18,12 @@ use std::error::Error;
 
 /// Pairs whose predicted time is more than this many times the shortest are left out.
 const NEAR: f64 = 1.35;
-/// Numbers before the features: the product, whether it is held out, whether its shape is of the suites (2 where the benchmark
-/// timed it in turn with cuBLASLt alone), the measured and the predicted time, the time of the fastest pair, and that of
-/// cuBLASLt's first candidate, or 0.
+/// Numbers before the features. Times are in microseconds.
+/// - The number of the product.
+/// - 1 if it is held out.
+/// - 1 if its shape is of the suites, 2 if the benchmark timed it in turn with cuBLASLt alone.
+/// - The measured time, and the predicted one.
+/// - The time of the product's fastest pair, and of cuBLASLt's first candidate, or 0.
 const HEAD: usize = 7;
 
 fn main() -> Result<(), Box<dyn Error>> {

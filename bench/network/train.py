@@ -160,6 +160,8 @@ def rust(parameters, mean, deviation):
 
 
 def main():
+    if len(sys.argv) != 3:
+        raise SystemExit("usage: train.py DATA WEIGHTS.rs, where the example network_data writes DATA")
     x, pairs, weight, held_out = read(sys.argv[1])
     there = pairs[2]
     mean, deviation = x[there > 0].mean(0), x[there > 0].std(0) + 1e-3

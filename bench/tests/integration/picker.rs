@@ -15,7 +15,19 @@ use std::time::Instant;
 /// Time of the fastest measured pair divided by that of the first measured one in the picker's order, and whether that
 /// is the picker's choice itself.
 fn picked(product: &Product, hardware: HardwareInfo) -> (f64, bool) {
+    first_measured(product, candidates(&INSTANCES, &product.problem, false, hardware))
+}
+
+/// The same ratio for the terms alone, without the comparison of the candidates near the shortest time.
+fn picked_by_terms(product: &Product, hardware: HardwareInfo) -> f64 {
     let mut all = candidates(&INSTANCES, &product.problem, false, hardware);
+    for Candidate { prediction, .. } in &mut all {
+        prediction.predicted_us /= prediction.correction;
+    }
+    first_measured(product, all).0
+}
+
+fn first_measured(product: &Product, mut all: Vec<Candidate<'_>>) -> (f64, bool) {
     all.sort_by(Candidate::order);
     let measured = |candidate: &Candidate<'_>| {
         let name = candidate.instance.desc.meta.name();
@@ -48,6 +60,35 @@ fn a_pick_is_the_best_of_all_candidates() {
                 hardware.calibration.gpu,
                 product.shape
             );
+        }
+    }
+}
+
+/// The comparison gains on shapes that neither the fit nor the training has seen.
+#[test]
+fn the_comparison_gains_on_shapes_that_it_has_not_seen() {
+    for hardware in [HardwareInfo::h200(132), HardwareInfo::h100(132)] {
+        let gpu = hardware.calibration.gpu;
+        let records = read(hardware.calibration).unwrap();
+        let products = records.iter().map(Product::new).filter(|p| !p.runs.is_empty());
+        let products: Vec<Product> = products.collect();
+        let kind_of = |p: &Product| match p {
+            p if p.file == BENCHED => "in turn",
+            p if is_of_suites(&p.file) => "suites",
+            p if is_fresh(&p.file) => "fresh",
+            p if p.held_out => "held out",
+            _ => "fitted",
+        };
+        for kind in products.iter().map(kind_of).collect::<BTreeSet<_>>() {
+            let of = || products.iter().filter(|p| kind_of(p) == kind);
+            let terms = Ratios::of(of().map(|p| (picked_by_terms(p, hardware), ())));
+            let with = Ratios::of(of().map(|p| (picked(p, hardware).0, ())));
+            println!(
+                "{gpu}, {kind}: {} shapes, {:.4} and {} below 0.88 by the terms, {:.4} and {} with the comparison",
+                with.count, terms.mean, terms.low, with.mean, with.low
+            );
+            let unseen = kind == "held out" || kind == "fresh";
+            assert!(with.mean > terms.mean + if unseen { 0.003 } else { 0.0 }, "{gpu}, {kind}");
         }
     }
 }

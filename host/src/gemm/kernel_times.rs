@@ -15,7 +15,7 @@ pub(super) const E4M3_KERNELS: usize = 29;
 /// Measured times of the kernels with one tile and cluster, relative to the prediction without them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelTimes {
-    /// What tells the kernel from others, in one number.
+    /// What the next four fields are in one number: a pick searches the rows for each kernel of its table.
     key: u64,
     tile: [u32; 2],
     cluster: [u32; 2],
@@ -144,9 +144,7 @@ impl Calibration {
     /// Factor of the time of a k tile, and time beside the tiles. A kernel that was not measured has the factor 1.
     pub(super) fn of_kernel(&self, instance: &Instance) -> (f64, f64) {
         let Some(key) = key_of(instance) else { return (1.0, 0.0) };
-        let whole = Sums::of(instance) == Some(Whole);
-        let rows = if whole { &self.kernels[..] } else { &self.e4m3_kernels };
-        // A pick asks this for each kernel of its table.
+        let rows = if instance.ab.size() == 2 { &self.kernels[..] } else { &self.e4m3_kernels };
         let times = rows.binary_search_by_key(&key, |row| row.key).map(|at| &rows[at]);
         times.map_or((1.0, 0.0), |times| (times.step, times.fixed_us))
     }

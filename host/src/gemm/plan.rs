@@ -220,7 +220,7 @@ impl<E: Epilogue> Gemm<E> {
     /// kernel's schedules are searched again.
     fn take(&self, problem: &GemmProblem, pick: &Pick) -> Result<Choice, Error> {
         let instance = &self.instances[pick.index];
-        let estimated = resident(self.hardware.sms, instance.desc.meta.cluster_size());
+        let estimated = resident(self.hardware.sms, instance);
         let active = self.active(instance)?;
         if active != estimated || u64::from(pick.schedule.clusters) > active {
             return self.choose(problem, pick.index, None);

@@ -106,6 +106,25 @@ fn a_plan_says_whose_times_it_uses() {
     assert!(why(gemm().with_hardware(HardwareInfo::h100(8))).contains("on an H100"));
 }
 
+/// A plan takes the pick as it is: its kernel, schedule and time, which the comparison may have corrected.
+#[test]
+fn a_plan_takes_the_picked_schedule() {
+    let gemm = gemm();
+    let mut corrected = 0;
+    for m in (1..40).map(|i| 97 * i) {
+        let p = problem(m, 1544, 2064);
+        let pick = pick(&TABLE, &p, false, HardwareInfo::h200(132)).unwrap();
+        let plan = gemm.plan(&p).unwrap();
+        let kernel = plan.describe().kernel.clone().expect("a kernel");
+        assert_eq!((kernel.index, kernel.schedule()), (pick.index, pick.schedule), "{m}");
+        assert!((kernel.predicted_us - pick.predicted_us).abs() < 1e-12, "{m}");
+        let all = gemm.schedules(&p, pick.index).unwrap();
+        let by_terms = all.iter().find(|(_, schedule)| *schedule == pick.schedule).expect("tried");
+        corrected += u32::from((by_terms.0 - pick.predicted_us).abs() > 1e-9);
+    }
+    assert!(corrected > 0);
+}
+
 /// A pick for another number of SMs than the device has may have too many clusters for it.
 #[test]
 fn a_pick_for_a_larger_gpu_is_planned_on_a_smaller_one() {

@@ -18,13 +18,15 @@ const MOST: usize = 8;
 /// The comparison changes a time by at most this, as ln(factor): 11 % less, or 13 % more.
 const MOST_BY: f32 = 0.12;
 
-/// Clusters of `size` CTAs that a device of `sms` SMs holds. A GPC has 16 or 18 SMs, so clusters of more
+/// Clusters of an instance that a device of `sms` SMs holds. A GPC has 16 or 18 SMs, so clusters of more
 /// than two CTAs leave some SMs idle. (The launch asks the driver.)
-pub(crate) fn resident(sms: u32, size: u32) -> u64 {
+pub(crate) fn resident(sms: u32, instance: &Instance) -> u64 {
+    let size = instance.cluster_m * instance.cluster_n;
     u64::from(if size > 2 { sms * 10 / 11 / size } else { sms / size })
 }
 
-/// Predicts `problem` with an instance and a schedule on `sms` SMs of a GPU with this calibration.
+/// Predicts `problem` with an instance and a schedule on `sms` SMs of a GPU with this calibration, by the terms alone: nothing is
+/// compared ([`candidates`]).
 pub fn predict(
     instance: &Instance,
     problem: &GemmProblem,
@@ -32,7 +34,7 @@ pub fn predict(
     sms: u32,
     calibration: &Calibration,
 ) -> Prediction {
-    let active = resident(sms, instance.cluster_m * instance.cluster_n);
+    let active = resident(sms, instance);
     Prediction::new(&Tiled::with(instance, problem, (sms, active), calibration), schedule)
 }
 
@@ -45,7 +47,7 @@ pub fn features_of(
     sms: u32,
     calibration: &Calibration,
 ) -> ([f32; FEATURES], f64) {
-    let active = resident(sms, instance.cluster_m * instance.cluster_n);
+    let active = resident(sms, instance);
     let tiled = Tiled::with(instance, problem, (sms, active), calibration);
     let prediction = Prediction::new(&tiled, schedule);
     (features(&tiled, &prediction), prediction.predicted_us)
@@ -123,14 +125,14 @@ fn main_loops<'t>(
     sms: u32,
 ) -> impl Iterator<Item = (usize, MainLoop<'t>)> {
     // An instance whose cluster does not fit on the device is not a candidate.
-    let room = move |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
     let fitting = table.iter().enumerate();
-    let fitting = fitting.filter(move |(_, i)| fits(i, product.problem, c) && room(i) > 0);
-    fitting.map(move |(index, i)| (index, MainLoop::new(i, product, room(i))))
+    let fitting = fitting.filter(move |(_, i)| fits(i, product.problem, c) && resident(sms, i) > 0);
+    fitting.map(move |(index, i)| (index, MainLoop::new(i, product, resident(sms, i))))
 }
 
 /// The instances of a table that compute `problem` (with C if `c`) on a GPU, in the table's order,
-/// each with every schedule that is worth trying.
+/// each with every schedule that is worth trying. The up to eight whose predicted times are within 8 % of the shortest are
+/// compared, which corrects their times ([`Prediction::correction`]). The first in [`Candidate::order`] is the picker's choice.
 pub fn candidates<'t>(
     table: &'t [Instance],
     problem: &GemmProblem,
@@ -146,8 +148,7 @@ pub fn candidates<'t>(
     }
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|a, b| all[*a].order(&all[*b]));
-    let room = |i: &Instance| resident(sms, i.cluster_m * i.cluster_n);
-    let tiled = |i| Tiled::of(MainLoop::new(i, &product, room(i)), product, sms);
+    let tiled = |i| Tiled::of(MainLoop::new(i, &product, resident(sms, i)), product, sms);
     let first = order.iter().take(MOST).map(|at| (tiled(all[*at].instance), all[*at]));
     for (at, (_, candidate)) in order.iter().zip(compared(first.collect())) {
         all[*at].prediction = candidate.prediction;

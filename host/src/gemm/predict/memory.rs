@@ -125,5 +125,9 @@ pub(super) fn pingpong(instance: &Instance) -> bool {
 
 /// The fourth root of the sum of fourth powers.
 pub(crate) fn longest(times: [f64; 3]) -> f64 {
-    times.map(|x| (x * x) * (x * x)).iter().sum::<f64>().sqrt().sqrt()
+    times.map(fourth_power).iter().sum::<f64>().sqrt().sqrt()
+}
+
+pub(super) fn fourth_power(x: f64) -> f64 {
+    (x * x) * (x * x)
 }

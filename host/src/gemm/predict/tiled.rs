@@ -2,7 +2,9 @@
 
 use super::Prediction;
 use super::main_loop::MainLoop;
-use super::memory::{Rows, Traffic, fetched_bytes, longest, pingpong, power_us, read_us};
+use super::memory::{
+    Rows, Traffic, fetched_bytes, fourth_power, longest, pingpong, power_us, read_us,
+};
 use crate::gemm::calibration::*;
 use crate::gemm::schedule::{Schedule, Tiling};
 use crate::gemm::{GemmProblem, HardwareInfo};
@@ -67,7 +69,7 @@ impl<'t> Tiled<'t> {
             read_us,
             // With a factor of 1, a multiplication of 8 bits takes half the energy of one of 16.
             power_us: power_us(power * problem.flops() * traffic.element / 2.0, fetched as f64, c),
-            beyond_l2: problem.bytes('A') + problem.bytes('B') > L2_BYTES,
+            beyond_l2: traffic.operand_bytes() > L2_BYTES as f64,
             main_loop,
         }
     }
@@ -173,9 +175,10 @@ impl<'t> Tiled<'t> {
         // One epilogue at least is whole.
         let start_us = main.fixed_us + c.memory_not_hidden * self.bytes_us;
         let busiest_us = start_us + k_tiles * k_tile_us + self.epilogue_us + fixup_us;
-        let power = |x: f64| (x * x) * (x * x);
         let times = [busiest_us.max(0.0), self.read_us + of_memory_us, self.power_us];
-        times.map(power).iter().sum::<f64>() > power((us - main.least_launch_us(c)).max(0.0))
+        // Without the roots of `longest`: a pick asks this some two hundred times.
+        let us = (us - main.least_launch_us(c)).max(0.0);
+        times.map(fourth_power).iter().sum::<f64>() > fourth_power(us)
     }
 
     /// The schedules that are worth trying.
