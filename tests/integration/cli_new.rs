@@ -8,8 +8,9 @@ use std::process::Command;
 use std::{env, fs};
 
 /// The templates, and a part of what `cargo run` prints without a GPU and with one.
-const TEMPLATES: [(&str, &str); 3] = [
+const TEMPLATES: [(&str, &str); 4] = [
     ("copy", "y = 1.5 x, 300 x 520: equal to the CPU's, bit by bit"),
+    ("attention", "causal attention with ALiBi, 300 tokens, 2 heads: "),
     ("gemm-epilogue", "D = max(A·Bᵀ + bias, 0), 300 x 520 x 200: largest relative error"),
     ("reduction", "sums of 300 rows of 520: largest relative error"),
 ];
@@ -142,7 +143,10 @@ fn what_is_refused_leaves_nothing_behind() {
     }
     let new = folder.arg("new");
     refuses(&[], &["NAME"]);
-    refuses(&[&new, "--template", "softmax"], &["softmax", "copy, gemm-epilogue, reduction"]);
+    refuses(
+        &[&new, "--template", "softmax"],
+        &["softmax", "copy, attention, gemm-epilogue, reduction"],
+    );
     refuses(&[&new, "--path", &folder.arg("full")], &["not a checkout of warpipe", "kernel-build"]);
     refuses(&[&new, "--path", "x", "--git", "y"], &["--path", "--git"]);
     refuses(&[&new, "--rev", "v1"], &["--git"]);

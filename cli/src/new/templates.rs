@@ -40,6 +40,10 @@ macro_rules! template {
 pub const ALL: &[Template] = &[
     template!("copy", "y = factor * x: TMA load, ring, registers, TMA store"),
     template!(
+        "attention",
+        "causal attention with ALiBi: warpipe's attention with scores of your own"
+    ),
+    template!(
         "gemm-epilogue",
         "D = max(A * B^T + bias, 0): warpipe's GEMM with an epilogue of your own"
     ),
