@@ -36,6 +36,7 @@ mod pair_scales;
 mod pairs;
 mod phases;
 mod places;
+mod polls;
 mod races;
 mod regions;
 mod registers;
@@ -141,6 +142,7 @@ const FAMILIES: &[Family] = &[
     deadlocks::FAMILY,
     counts::FAMILY,
     phases::FAMILY,
+    polls::FAMILY,
     barriers::FAMILY,
     transfers::FAMILY,
     memory::FAMILY,

@@ -7,6 +7,7 @@ use crate::engine::cluster::Engine;
 use crate::engine::machine::mbarrier_address;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
+use crate::race::polls::Finds;
 use crate::types::loc::Loc;
 use crate::types::scope::Scope;
 use crate::types::wait::{Wait, Wake};
@@ -117,7 +118,12 @@ pub(crate) fn complete_tx(e: &mut Engine, t: u32, bar: usize, bytes: u32) -> Res
     uses(e, t, bar)?;
     e.edge(|race| race.will_complete(t, bar));
     e.operands(|| [u64::from(bytes)]);
-    complete(e, bar, bytes)
+    let phase = e.hw.mbarriers.get(bar).state.phase;
+    complete(e, bar, bytes)?;
+    if e.hw.mbarriers.get(bar).state.phase != phase {
+        e.edge(|race| race.completes(t, bar));
+    }
+    Ok(())
 }
 
 /// Completes bytes: by an instruction, or because a copy landed.
@@ -243,16 +249,39 @@ pub(crate) fn wait(
             return Ok(Poll::Ready(false));
         }
     }
+    let wanted = if done { phase.wrapping_sub(1) } else { phase };
     // A poll that sees nothing says nothing yet.
     if matches!(want, Want::Parity(_)) && (done || !poll) {
-        follows(e, t, bar, if done { phase.wrapping_sub(1) } else { phase })?;
+        follows(e, t, bar, wanted)?;
+    }
+    if poll && misses(e, t, (bar, wanted)) {
+        return Ok(Poll::Ready(false));
     }
     if done {
-        return Ok(passed(e, t, (bar, phase.wrapping_sub(1)), scope));
+        return Ok(passed(e, t, (bar, wanted), scope));
     }
     e.hw.mbarriers.wait(bar, t);
     e.sleep(t, Wait::MBarrier { bar, phase, poll });
     Ok(Poll::Pending)
+}
+
+/// Whether a poll finds the phase in progress though it may be over: under another schedule it is in progress. It is drawn
+/// where priorities decide, and after a first such answer, for code that goes on at once has faults of its own.
+fn misses(e: &mut Engine, t: u32, at: (usize, u32)) -> bool {
+    if !e.schedule.draws() {
+        return false;
+    }
+    let line = e.hw.line(t);
+    let finds = e.race().map_or(Finds::WhatIs, |race| race.finds(t, at, line));
+    let misses = match finds {
+        Finds::WhatIs => false,
+        Finds::First if !e.sched.has_priorities() => true,
+        Finds::First | Finds::Later => e.sched.rng.draw() & 1 == 0,
+    };
+    if misses {
+        e.edge(|race| race.polls.misses(t, at, line));
+    }
+    misses
 }
 
 /// The wait that a thread has just passed was for this phase.

@@ -30,6 +30,8 @@
 //!   regard for scope. What only that lane knows breaks [`crate::Rule::Scope`].
 //! - **Laps** ([`waiters`]). A third lane of that kind follows, besides, the instructions that involve a
 //!   whole warp or warp group. By it a wait must have ended before an arrival of the phase after it.
+//! - **Polls** ([`polls`]). By the same lane, a thread that polls for a phase knows that it is over, or may find it in
+//!   progress.
 //! - **Ends** ([`ends`]). The end of each wait comes before the barrier's `inval`, and the loads into a
 //!   CTA's shared memory and the accesses of its peers before the CTA's exit, by the same lane.
 //! - **Shadow** ([`shadow`]). It keeps the last write and the reads since, per 16 bytes, and per byte
@@ -51,6 +53,7 @@ pub(crate) mod global;
 mod judge;
 mod map_uses;
 mod maps;
+pub(crate) mod polls;
 pub(crate) mod release;
 mod shadow;
 mod sites;

@@ -7,6 +7,7 @@ use super::ended::Ended;
 use super::fences::Fences;
 use super::foreign::{self, Foreign};
 use super::global::GlobalShadow;
+use super::polls::{Finds, Polls};
 use super::release::{Place, Word};
 use super::shadow::{Access, Shadow};
 use super::sites::Sites;
@@ -40,6 +41,7 @@ pub(crate) struct Race {
     pub tensor: TensorClock,
     pub sites: Sites,
     pub raises: Raises,
+    pub polls: Polls,
     /// Tensor maps that the cluster's warps have copied with `tensormap.cp_fenceproxy`.
     pub map_copies: u32,
     pub global: Arc<GlobalShadow>,
@@ -71,6 +73,7 @@ impl Race {
             tensor: TensorClock::new(threads, ctas),
             sites: Sites::default(),
             raises: Raises::default(),
+            polls: Polls::default(),
             map_copies: 0,
             global,
         }
@@ -125,7 +128,7 @@ impl Race {
         lapped
     }
 
-    /// A thread's arrival was the last of its phase. The thread may know that: none other was missing.
+    /// A thread's arrival, or its `complete_tx`, was the last of its phase. The thread may know that: none other was missing.
     pub fn completes(&mut self, t: u32, bar: usize) {
         let bar = &self.bars[bar];
         let phases = at(bar.course(), bar.agent());
@@ -138,6 +141,20 @@ impl Race {
         let (bar, thread) = (&self.bars[bar], &self.threads[t as usize]);
         let known = at(&thread.base[Lane::Course as usize], bar.agent());
         bar.waiters.means(t, phase, known)
+    }
+
+    /// Whether a thread knows that so many phases of an mbarrier are over.
+    pub fn knows_over(&self, t: u32, bar: usize, phases: u32) -> bool {
+        let known = &self.threads[t as usize].base[Lane::Course as usize];
+        at(known, self.bars[bar].agent()) >= phases
+    }
+
+    /// What a thread may find that polls on a line for a phase of an mbarrier.
+    pub fn finds(&self, t: u32, (bar, phase): (usize, u32), line: Loc) -> Finds {
+        if self.knows_over(t, bar, phase.wrapping_add(1)) {
+            return Finds::WhatIs;
+        }
+        self.polls.finds(t, (bar, phase), line)
     }
 
     /// A thread that waited on an mbarrier, and where, which another need not have heard of since.

@@ -140,6 +140,11 @@ impl Sched {
         self.ready.insert(at, thread);
     }
 
+    /// Whether priorities decide.
+    pub fn has_priorities(&self) -> bool {
+        self.pct.is_some()
+    }
+
     /// The priority of a copy that is issued now.
     pub fn issue(&mut self) -> u64 {
         let Some(pct) = &mut self.pct else { return 0 };

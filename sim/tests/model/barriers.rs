@@ -1,7 +1,8 @@
 //! mbarriers, named and cluster barriers, in the PTX manual's words.
 
-use crate::common::{Seen, Shape, passes, tid};
+use crate::common::{Seen, Shape, init_cluster as init, passes, run_with, tid};
 use sim::ops::{barrier, cluster, fence, mbarrier, shared, thread, warp};
+use sim::{Config, GlobalMemory, Schedule};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 fn bar(i: u32) -> u32 {
@@ -185,4 +186,55 @@ fn warps_exchange() {
         warp::sync_warp(u32::MAX);
     });
     assert_eq!(seen.take().len(), 32 * 20);
+}
+
+/// "mbarrier.try_wait is a potentially blocking instruction": it may return false.
+#[test]
+fn a_first_poll_answers_false_unless_the_phase_is_known_to_be_over() {
+    passes(Shape(64, 1, 128), || {
+        init(0, 1);
+        init(64, 1);
+        if tid() == 0 {
+            mbarrier::arrive(bar(0));
+            assert!(mbarrier::try_wait_parity(bar(0), 0), "its own arrival was the last");
+            mbarrier::arrive_expect_tx(bar(8), 16);
+            mbarrier::complete_tx(bar(8), 16);
+            assert!(mbarrier::try_wait_parity(bar(8), 0), "its own bytes were the last");
+        }
+        if tid() == 32 {
+            assert!(!mbarrier::try_wait_parity(bar(0), 0));
+            while !mbarrier::test_wait_parity(bar(0), 0) {}
+            assert!(mbarrier::try_wait_parity(bar(0), 0), "it has seen the phase");
+        }
+        thread::sync_threads();
+        assert!(mbarrier::test_wait_parity(bar(0), 0), "all know of the phase");
+    });
+}
+
+#[test]
+fn polls_of_later_phases_and_polls_by_priority_answer_either() {
+    let kernel = |answers: &Seen<(u32, bool)>| {
+        init(0, 1);
+        for phase in 0..2 {
+            if tid() == 0 {
+                mbarrier::arrive(bar(0));
+            } else if tid() == 32 {
+                answers.push((phase, mbarrier::try_wait_parity(bar(0), phase)));
+            }
+            thread::sync_threads();
+        }
+    };
+    let seen = |schedule: fn() -> Schedule| {
+        let answers = Seen::new();
+        for seed in 0..40 {
+            let config = Config { seed, schedule: schedule(), ..Config::default() };
+            run_with(&config, &GlobalMemory::new(), Shape(64, 1, 64), || kernel(&answers)).unwrap();
+        }
+        let mut all = answers.take();
+        all.sort_unstable();
+        all.dedup();
+        all
+    };
+    assert_eq!(seen(Schedule::random), [(0, false), (1, false), (1, true)]);
+    assert_eq!(seen(|| Schedule::pct(2, 100)).len(), 4);
 }
