@@ -395,7 +395,7 @@ fn a_turn_passed_on_twice() -> Bug {
                     barrier::arrive(TURNS + next, 256); //~ WP022
                 }
                 pv(&mut o, &mut p, V[0]);
-                barrier::arrive(TURNS + next, 256);
+                barrier::arrive(TURNS + next, 256); //~ WP022
                 wait::<0>(&mut s);
             }
         },

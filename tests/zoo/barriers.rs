@@ -1,7 +1,7 @@
 //! Barriers as objects: memory, lifetime, named barriers and the cluster barrier.
 
 use crate::world::{init, init_cluster, meet, smem, tid, warp_id};
-use crate::{Bug, bug, cluster as clusters, family, threads};
+use crate::{Bug, Shape, bug, cluster as clusters, family, threads};
 use isa::{barrier, cluster, fence, mbarrier, shared, thread};
 
 family! { "barriers.rs":
@@ -16,6 +16,7 @@ family! { "barriers.rs":
     two_cluster_arrivals
     a_cluster_wait_without_arrival
     an_arrive_that_laps
+    one_barrier_for_two_groups
     another_number_of_threads
     a_count_of_one_and_a_half_warps
     the_sixteenth_barrier
@@ -208,6 +209,27 @@ fn an_arrive_that_laps() -> Bug {
                     barrier::sync(1, 64);
                 }
             }
+        },
+    )
+}
+
+fn one_barrier_for_two_groups() -> Bug {
+    bug(
+        "Two groups synchronise among themselves with one barrier id; mostly one of them comes much later",
+        "`bar.sync 1, 64` in each of two roles; row 12",
+        Shape { steps: 1 << 20, ..threads(128) },
+        // SAFETY: each group has a barrier, but for the bug; a word of a thread is read behind it.
+        |_, bug| unsafe {
+            let group = warp_id() / 2;
+            let own = smem(512 + 4 * tid());
+            shared::st(own, 0_u32);
+            thread::sync_threads();
+            for _ in 0..400 * group {
+                shared::ld::<u32>(own);
+            }
+            shared::st(own, tid()); //~ WP034
+            barrier::sync(if bug { 1 } else { 1 + group }, 64); //~ WP022
+            shared::ld::<u32>(smem(512 + 4 * (tid() ^ 32))); //~ WP034
         },
     )
 }

@@ -197,6 +197,12 @@ impl NamedBarriers {
         Ok(done)
     }
 
+    /// Whether the warp of a thread has come whole to the use of a barrier that is in progress.
+    pub fn has_come(&self, cta: usize, id: u32, t: u32) -> bool {
+        let warp = t % self.block / 32;
+        self.by_cta[cta][id as usize].parts.iter().any(|p| p.warp == warp && p.whole)
+    }
+
     /// The threads that have come to a barrier, and for how many it is used.
     pub fn who(&self, cta: usize, id: u32) -> (Vec<u32>, u32) {
         let slot = &self.by_cta[cta][id as usize];

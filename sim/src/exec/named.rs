@@ -3,6 +3,8 @@
 use crate::barrier::named::{Met, Reduction};
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
+use crate::race::named::Arrival;
 use crate::types::wait::{Wait, Wake};
 use crate::walk::order::Key;
 use std::task::Poll;
@@ -25,7 +27,12 @@ pub(crate) fn come(
     let (key, full) = (Key::Named(cta, id), met.is_some());
     e.operands(|| [u64::from(threads), u64::from(wait.is_some())]);
     e.watched(|watcher| watcher.due |= full);
-    e.edge(|race| race.named_arrives(t, cta, id));
+    let whole = full || e.hw.named.has_come(cta, id, t);
+    let mut unheard = None;
+    e.edge(|race| unheard = race.named_arrives(t, (cta, id), loc, whole));
+    if let Some(before) = unheard {
+        return Err(may_mix(e, (cta, id), before));
+    }
     e.guided(|guide| guide.arrive(key, false, full));
     e.timed(|time| time.comes(t, id, full));
     let Some(met) = met else {
@@ -43,11 +50,23 @@ pub(crate) fn come(
     Ok(Poll::Ready(value))
 }
 
+/// A warp comes to a barrier, and nothing tells it that another has come to the use before.
+fn may_mix(e: &Engine, (cta, id): (usize, u32), before: Arrival) -> Fault {
+    let message = format!(
+        "nothing orders this arrival at {} behind that of {} in the use before: under another schedule it counts in that \
+         use. Each group that synchronises has a named barrier of its own; who only arrives waits, before it comes again, \
+         for those who waited",
+        e.hw.named.name(cta, id),
+        e.hw.thread(before.thread).place()
+    );
+    Fault::new(Rule::NamedBarrier, message).against("the arrival in the use before", before.loc)
+}
+
 /// A barrier is complete: wakes those who slept there. `last` came last, and waits no more.
 fn complete(e: &mut Engine, (cta, id): (usize, u32), met: Met, last: Option<u32>) {
     let key = Key::Named(cta, id);
     e.guided(|guide| last.into_iter().for_each(|t| guide.order.completed_for(key, t)));
-    e.edge(|race| race.named_done(cta, id, met.sleepers.iter().copied().chain(last)));
+    e.edge(|race| race.named_done((cta, id), met.sleepers.iter().copied().chain(last)));
     for s in met.sleepers {
         e.guided(|guide| guide.order.completed_for(key, s));
         e.wake(s, met.value);

@@ -30,6 +30,7 @@
 //!   regard for scope. What only that lane knows breaks [`crate::Rule::Scope`].
 //! - **Laps** ([`waiters`]). A third lane of that kind follows, besides, the instructions that involve a
 //!   whole warp or warp group. By it a wait must have ended before an arrival of the phase after it.
+//! - **Named barriers** ([`named`]). By the same lane, a warp knows of the use before when it comes.
 //! - **Polls** ([`polls`]). By the same lane, a thread that polls for a phase knows that it is over, or may find it in
 //!   progress.
 //! - **Ends** ([`ends`]). The end of each wait comes before the barrier's `inval`, and the loads into a
@@ -53,6 +54,7 @@ pub(crate) mod global;
 mod judge;
 mod map_uses;
 mod maps;
+pub(crate) mod named;
 pub(crate) mod polls;
 pub(crate) mod release;
 mod shadow;

@@ -7,6 +7,7 @@ use super::ended::Ended;
 use super::fences::Fences;
 use super::foreign::{self, Foreign};
 use super::global::GlobalShadow;
+use super::named::{Arrival, NamedClock};
 use super::polls::{Finds, Polls};
 use super::release::{Place, Word};
 use super::shadow::{Access, Shadow};
@@ -32,8 +33,8 @@ pub(crate) struct Race {
     pub shared: Vec<Shadow>,
     pub bars: Vec<BarClock>,
     all: ClusterClock,
-    /// What was released on named barriers, by CTA and number.
-    named: Vec<[Released; 16]>,
+    /// By CTA and number.
+    named: Vec<[NamedClock; 16]>,
     /// By CTA.
     pub ended: Vec<Ended>,
     pub agents: Agents,
@@ -58,7 +59,8 @@ impl Race {
             knows.foreign.clone_from(&start);
             knows
         };
-        let empty = |_| std::array::from_fn(|_| Released::default());
+        let block = shape.block_threads();
+        let unused = |cta| std::array::from_fn(|_| NamedClock::new(cta * block));
         Self {
             cluster,
             threads: (0..threads).map(knows).collect(),
@@ -67,7 +69,7 @@ impl Race {
             shared: (0..ctas).map(|_| Shadow::new(shape.smem_bytes)).collect(),
             bars: Vec::new(),
             all: ClusterClock::default(),
-            named: (0..ctas).map(empty).collect(),
+            named: (0..ctas).map(unused).collect(),
             ended: (0..ctas).map(|_| Ended::default()).collect(),
             agents: Agents::new(threads),
             tensor: TensorClock::new(threads, ctas),
@@ -203,14 +205,27 @@ impl Race {
         }
     }
 
-    /// A thread comes to a named barrier.
-    pub fn named_arrives(&mut self, t: u32, cta: usize, id: u32) {
-        self.threads[t as usize].give(&mut self.named[cta][id as usize]);
+    /// A thread comes to a named barrier; `whole`: it is the last of its warp. Gives an arrival of the use before of which
+    /// the warp does not know.
+    pub fn named_arrives(
+        &mut self,
+        t: u32,
+        (cta, id): (usize, u32),
+        loc: Loc,
+        whole: bool,
+    ) -> Option<Arrival> {
+        let bar = &mut self.named[cta][id as usize];
+        bar.arrives(&mut self.threads[t as usize], loc);
+        if whole { bar.whole(t) } else { None }
     }
 
     /// A named barrier is complete: these threads waited for it.
-    pub fn named_done(&mut self, cta: usize, id: u32, threads: impl Iterator<Item = u32>) {
-        let all = std::mem::take(&mut self.named[cta][id as usize]);
+    pub fn named_done(
+        &mut self,
+        (cta, id): (usize, u32),
+        threads: impl Iterator<Item = u32> + Clone,
+    ) {
+        let all = self.named[cta][id as usize].done(threads.clone());
         self.take(threads, &all);
     }
 

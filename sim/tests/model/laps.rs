@@ -146,3 +146,37 @@ fn phases_are_left_out_by_who_knows_of_their_end() {
     passes(Shape(96, 1, 64), turns(true));
     breaks(Rule::Lapped, Shape(96, 1, 64), turns(false));
 }
+
+#[test]
+fn who_comes_to_a_named_barrier_knows_of_the_use_before() {
+    // Warp 0 waits each time, and the others arrive in turn; `tell` is what the last arriver tells the next.
+    let turns = |tell: fn(u32)| {
+        move || {
+            init([1, 1, 1]);
+            for turn in 0..6 {
+                let arrives = 1 + turn % 2;
+                if tid() / 32 == 0 {
+                    barrier::sync(1, 64);
+                } else if tid() / 32 == arrives {
+                    barrier::arrive(1, 64);
+                }
+                tell(turn);
+            }
+        }
+    };
+    // One lane of warp 0 answers, one lane of the next warp hears it, and the warp meets.
+    let answer = |turn: u32| {
+        let (next, bar) = (1 + (turn + 1) % 2, smem(8 + 8 * (turn % 2)));
+        if tid() == 5 {
+            mbarrier::arrive(bar);
+        } else if tid() / 32 == next {
+            if tid() % 32 == 9 {
+                mbarrier::wait_parity(bar, turn / 2 % 2);
+            }
+            _ = warp::elect_one();
+        }
+    };
+    passes(Shape(96, 1, 64), turns(answer));
+    passes(Shape(96, 1, 64), turns(|_| thread::sync_threads()));
+    breaks(Rule::NamedBarrier, Shape(96, 1, 64), turns(|_| ()));
+}

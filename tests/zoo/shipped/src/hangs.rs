@@ -72,7 +72,7 @@ pub fn a_barrier_that_counts_one_load_warp(_: &World, bug: bool) {
     // SAFETY: whole warps come; the number of threads is the bug.
     unsafe {
         if warp_id() < 4 {
-            barrier::arrive(1, threads);
+            barrier::arrive(1, threads); //~ WP022
             if warp::elect_one() {
                 mbarrier::arrive(tile_known);
             }
