@@ -189,7 +189,7 @@ fn an_advance_between_wait_and_copy() -> Bug {
                 if tid() == 0 {
                     let had = if bug { step.saturating_sub(1) } else { step };
                     mbarrier::wait_parity(bars[2 + had as usize % 2], ((had / 2) & 1) ^ 1); //~ WP001 WP010
-                    load(w, slot, bars[stage]); //~ WP004 WP017
+                    load(w, slot, bars[stage]); //~ WP003 WP004 WP017
                 } else if warp_id() == 1 {
                     mbarrier::wait_parity(bars[stage], phase); //~ WP010
                     shared::ld::<u32>(slot); //~ WP017

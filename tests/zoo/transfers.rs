@@ -278,7 +278,7 @@ fn a_multicast_over_a_slot_in_use() -> Bug {
                     mbarrier::arrive_expect_tx(full, BOX);
                     if cluster::cta_rank() == 0 {
                         mbarrier::wait_parity_cluster(empty, phase ^ 1);
-                        bulk::tensor_load_multicast(smem(128), w.map(), [0, 0], full, 3); //~ WP017
+                        bulk::tensor_load_multicast(smem(128), w.map(), [0, 0], full, 3); //~ WP003 WP017
                     }
                     mbarrier::wait_parity(full, phase);
                 } else if warp_id() == 1 {

@@ -6,6 +6,7 @@ use isa::{cluster, cp_async_bulk as bulk, fence, global, mbarrier, shared, threa
 
 family! { "unordered.rs":
     bytes_expected_beside_the_last_arrival
+    a_copy_that_counts_in_the_phase_before
     a_copy_whose_sender_leaves
     a_counter_zeroed_beside_its_adds
     zeros_by_one_cta_and_sums_by_all
@@ -52,6 +53,35 @@ fn bytes_expected_beside_the_last_arrival() -> Bug {
                 shared::ld::<u32>(smem(1024));
                 shared::ld::<u32>(smem(TILE)); //~ WP016 WP017
             }
+        },
+    )
+}
+
+fn a_copy_that_counts_in_the_phase_before() -> Bug {
+    bug(
+        "Two buffers share a barrier, and the second one's copy is issued before the first one's phase is over: whichever lands first ends it",
+        "a prefetch without a barrier of its own; row 6",
+        threads(32),
+        // SAFETY: each copy is issued in its own phase, but for the bug.
+        |w, bug| unsafe {
+            let [full] = init([1]);
+            if tid() > 0 {
+                return;
+            }
+            let second = || bulk::tensor_load(smem(1024), w.map(), [0, 0], full); //~ WP003
+            mbarrier::arrive_expect_tx(full, BOX);
+            bulk::tensor_load(smem(TILE), w.map(), [0, 0], full);
+            if bug {
+                second();
+            }
+            mbarrier::wait_parity(full, 0);
+            shared::ld::<u32>(smem(TILE));
+            if !bug {
+                second();
+            }
+            mbarrier::arrive_expect_tx(full, BOX);
+            mbarrier::wait_parity(full, 1);
+            shared::ld::<u32>(smem(1024));
         },
     )
 }

@@ -9,6 +9,8 @@ use crate::types::loc::Loc;
 pub(crate) struct Copies {
     /// Copies that have not landed, in no order.
     in_flight: Vec<Copy>,
+    /// Their bytes, by the mbarrier on which they complete.
+    coming: Vec<i64>,
     /// By thread.
     pub bulk: Vec<BulkGroups>,
     pub cp_async: Vec<CpAsync>,
@@ -18,13 +20,25 @@ impl Copies {
     pub fn new(threads: u32) -> Self {
         Self {
             in_flight: Vec::new(),
+            coming: Vec::new(),
             bulk: (0..threads).map(|_| BulkGroups::default()).collect(),
             cp_async: (0..threads).map(|_| CpAsync::default()).collect(),
         }
     }
 
     pub fn start(&mut self, copy: Copy) {
+        if let Some(to) = copy.target() {
+            if self.coming.len() <= to.bar {
+                self.coming.resize(to.bar + 1, 0);
+            }
+            self.coming[to.bar] += i64::from(to.bytes);
+        }
         self.in_flight.push(copy);
+    }
+
+    /// The bytes in flight that complete on an mbarrier.
+    pub fn coming(&self, bar: usize) -> i64 {
+        self.coming.get(bar).copied().unwrap_or(0)
     }
 
     /// The copies in flight. Their places change when one lands.
@@ -47,7 +61,11 @@ impl Copies {
 
     /// Takes the copy at a place out, for it lands.
     pub fn land(&mut self, place: usize) -> Copy {
-        self.in_flight.swap_remove(place)
+        let copy = self.in_flight.swap_remove(place);
+        if let Some(to) = copy.target() {
+            self.coming[to.bar] -= i64::from(to.bytes);
+        }
+        copy
     }
 
     /// Where the bulk copy was issued that has yet to read a byte of shared memory.

@@ -92,28 +92,28 @@ impl Copy {
         }
     }
 
-    /// Whether it will write a byte of shared memory.
-    pub fn writes(&self, in_cta: usize, addr: u32) -> bool {
+    /// Where it lands, if that is in shared memory, and its bytes complete on an mbarrier.
+    pub fn target(&self) -> Option<Target> {
         match self.kind {
             Kind::TensorLoad { to, .. }
             | Kind::RunLoad { to, .. }
             | Kind::Answer { to, .. }
-            | Kind::Peer { to, .. } => {
-                to.cta == in_cta && (to.dst..to.dst + to.bytes).contains(&addr)
-            }
-            _ => false,
+            | Kind::Peer { to, .. } => Some(to),
+            _ => None,
         }
+    }
+
+    /// Whether it will write a byte of shared memory.
+    pub fn writes(&self, in_cta: usize, addr: u32) -> bool {
+        let there = |to: Target| to.cta == in_cta && (to.dst..to.dst + to.bytes).contains(&addr);
+        self.target().is_some_and(there)
     }
 
     /// The mbarrier on which it completes.
     pub fn bar(&self) -> Option<usize> {
         match self.kind {
-            Kind::TensorLoad { to, .. }
-            | Kind::RunLoad { to, .. }
-            | Kind::Answer { to, .. }
-            | Kind::Peer { to, .. } => Some(to.bar),
             Kind::Commit { bar, .. } => Some(bar),
-            _ => None,
+            _ => self.target().map(|to| to.bar),
         }
     }
 

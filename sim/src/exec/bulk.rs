@@ -1,11 +1,14 @@
 //! Bulk copies: TMA tensors and plain runs, as they are issued.
 
 use super::tensormap;
+use crate::barrier::mbarrier::MBarrier;
+use crate::barrier::uses::phase_name;
 use crate::copy::boxes::{self, Combine};
 use crate::copy::check::{self, MapPointer};
 use crate::copy::flight::{Copy, Kind, Sink, Target};
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
+use crate::finding::rule::Rule;
 use crate::trace::timing::Transfer;
 use crate::types::landing::Landing;
 use crate::types::tensor_map::DataType;
@@ -63,6 +66,7 @@ pub(crate) fn target(
 ) -> Result<Target, Fault> {
     e.operands(|| [cta as u64, u64::from(dst), u64::from(bytes), u64::from(bar)]);
     let bar = e.hw.bar_at((bar_cta, bar))?;
+    counts(e, t, bar, bytes)?;
     e.hw.smem[cta].begin_write(dst, bytes).map_err(|c| e.hw.conflict(cta, c))?;
     e.guided(|guide| {
         guide.visit(cta);
@@ -75,6 +79,33 @@ pub(crate) fn target(
         Ok(site)
     })?;
     Ok(Target { cta, dst, bytes, bar, site })
+}
+
+/// Checks in which phase the bytes of a copy count that is issued: in none before the one in progress, and in this one only
+/// if it expects them.
+fn counts(e: &Engine, t: u32, bar: usize, bytes: u32) -> Result<(), Fault> {
+    let MBarrier { phase, pending, tx, .. } = e.hw.mbarriers.get(bar).state;
+    let wrong = |message| Err(Fault::new(Rule::TxOverrun, message).bar(bar));
+    let name = || e.hw.mbarriers.name(bar);
+    let coming = e.hw.copies.coming(bar);
+    // An arrival that is missing keeps the phase open for bytes that nobody expects yet.
+    if pending == 0 && coming + i64::from(bytes) > tx {
+        return wrong(format!(
+            "phase {phase} of {} has all its arrivals and lacks {tx} bytes, of which {coming} are on their way, and this \
+             copy brings {bytes}: whichever lands first ends the phase. Right is an expect_tx of all, or a wait for the \
+             phase before the copy",
+            name()
+        ));
+    }
+    if e.race().is_some_and(|race| !race.knows_over(t, bar, phase)) {
+        return wrong(format!(
+            "the copy completes in phase {phase} of {}, and nothing tells its thread that {} is over: under another \
+             schedule its bytes count there. Right is a wait for that phase, or for threads that have waited for it",
+            name(),
+            phase_name(phase - 1)
+        ));
+    }
+    Ok(())
 }
 
 /// Marks the source of a store or a copy as being read.

@@ -4,7 +4,7 @@ use crate::barrier::mbarrier::MBarrier;
 use crate::barrier::mbarriers::{Arrive, Mbarriers, Want};
 use crate::barrier::uses::phase_name;
 use crate::engine::cluster::Engine;
-use crate::engine::machine::mbarrier_address;
+use crate::engine::machine::{Machine, mbarrier_address};
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use crate::race::polls::Finds;
@@ -193,6 +193,9 @@ fn phase_done(e: &mut Engine, bar: usize) {
         );
         e.fail_at(Some(t), Some(loc), Fault::new(Rule::TxOverrun, message));
     }
+    if let Some((t, loc, fault)) = outlives(&e.hw, bar, phase) {
+        e.fail_at(Some(t), Some(loc), fault);
+    }
     if let Some((t, loc)) = unsure {
         let fault = e.hw.mbarriers.may_lap(bar, phase, e.hw.thread(t).place());
         e.fail_at(Some(t), Some(loc), fault);
@@ -200,6 +203,22 @@ fn phase_done(e: &mut Engine, bar: usize) {
     for t in sleepers {
         e.wake(t, 0);
     }
+}
+
+/// A copy in flight that was issued before the phase was over that has just completed without it.
+fn outlives(hw: &Machine, bar: usize, phase: u32) -> Option<(u32, Loc, Fault)> {
+    let coming = hw.copies.coming(bar);
+    if coming == 0 {
+        return None;
+    }
+    let copy = hw.copies.in_flight().iter().find(|copy| copy.bar() == Some(bar))?;
+    let message = format!(
+        "{} of {} is over, and {coming} bytes of copies that were issued before are on their way: under another schedule they \
+         count in this phase. Right is an expect_tx of all bytes, or a wait for the phase before the next copy",
+        phase_name(phase),
+        hw.mbarriers.name(bar),
+    );
+    Some((copy.issuer, copy.loc, Fault::new(Rule::TxOverrun, message).bar(bar)))
 }
 
 /// Notes who is about to see a phase. Gives a thread that was not sure to have seen the phase before.

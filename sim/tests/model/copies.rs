@@ -1,10 +1,10 @@
 //! Bulk copies: boxes, multicast, zero fill, clipping, groups, reductions.
 
-use crate::common::{Map, Shape, run_on, smem, tid};
-use sim::GlobalMemory;
+use crate::common::{Map, Shape, init_cluster, run_on, smem, tid};
 use sim::ops::cp_async_bulk::{self as bulk, ReduceOp};
 use sim::ops::{cluster, cp_async, fence, mbarrier, shared, thread};
 use sim::tensor_map::{DataType, Swizzle, TensorMapDesc, encode};
+use sim::{GlobalMemory, Rule};
 
 const BAR: u32 = 0;
 
@@ -343,4 +343,35 @@ fn tensor_maps_in_global_memory() {
         assert_eq!(shared::ld::<u32>(smem(128 + 252)), 64);
     })
     .unwrap_or_else(|r| panic!("{r}"));
+}
+
+/// Bytes count in the phase in which they land: the readers of a slot tell who fills it that the phase before is over.
+#[test]
+fn a_copy_is_issued_by_who_knows_that_the_phase_before_is_over() {
+    let memory = GlobalMemory::new();
+    let from = memory.alloc(16);
+    memory.write(from, &[7; 16]).unwrap();
+    let kernel = |told: bool| {
+        init_cluster(BAR, 1);
+        init_cluster(BAR + 8, 1);
+        for phase in 0..2 {
+            if tid() == 32 {
+                mbarrier::arrive_expect_tx(smem(BAR), 16);
+                mbarrier::wait_parity(smem(BAR), phase);
+                shared::ld::<u32>(smem(128 + 16 * phase));
+                mbarrier::arrive(smem(BAR + 8));
+            } else if tid() == 0 {
+                bulk::load(smem(128 + 16 * phase), from as *const u8, 16, smem(BAR));
+                if told {
+                    mbarrier::wait_parity(smem(BAR + 8), phase);
+                }
+            }
+        }
+    };
+    for seed in 0..20 {
+        run_on(&memory, seed, Shape(64, 1, 1024), || kernel(true)).unwrap();
+        let report = run_on(&memory, seed, Shape(64, 1, 1024), || kernel(false)).unwrap_err();
+        // Or both landed in the first phase, which can't end.
+        assert!(matches!(report.rule, Rule::TxOverrun | Rule::Deadlock), "{report}");
+    }
 }

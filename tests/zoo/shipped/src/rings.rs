@@ -210,7 +210,7 @@ pub fn a_phase_that_restarts_with_each_tile(w: &World, bug: bool) {
             unsafe {
                 if tid() == 0 {
                     mbarrier::wait_parity(empty, phase ^ 1); //~ WP001
-                    load(w, smem(128 + BOX * slot), full); //~ WP017 WP004
+                    load(w, smem(128 + BOX * slot), full); //~ WP003 WP017 WP004
                 } else if warp_id() == 1 {
                     mbarrier::wait_parity(full, phase); //~ WP001 WP010
                     shared::ld::<u32>(smem(128 + BOX * slot + 4 * (tid() - 32))); //~ WP017
