@@ -15,6 +15,7 @@ family! { "transfers.rs":
     cp_async_read_without_a_wait
     cp_async_wait_that_leaves_the_last_group
     cp_async_left_at_exit
+    cp_async_whose_barrier_nobody_awaits
     a_multicast_to_a_peer_that_expects_nothing
     a_multicast_over_a_slot_in_use
     a_multicast_mask_of_four_in_a_cluster_of_two
@@ -234,6 +235,28 @@ fn cp_async_left_at_exit() -> Bug {
             cp_async::commit_group();
             if !bug {
                 cp_async::wait_group::<0>();
+            }
+        },
+    )
+}
+
+fn cp_async_whose_barrier_nobody_awaits() -> Bug {
+    bug(
+        "A warp copies, arrives by `cp.async.mbarrier.arrive.noinc` and returns, and the reader leaves without the last stage",
+        "row 40; the twin: whose copies another warp waits for may return",
+        threads(64),
+        // SAFETY: each stage is read behind its phase, by a warp that waits for all, but for the bug.
+        |w, bug| unsafe {
+            let full = init([32, 32]);
+            for (stage, full) in (0..).zip(full) {
+                let slot = smem(512 * (stage + 1));
+                if warp_id() == 0 {
+                    cp_async::copy_16(slot + 16 * tid(), w.words().add(16 * tid() as usize)); //~ WP028
+                    mbarrier::cp_async_arrive_noinc(full);
+                } else if !bug || stage == 0 {
+                    mbarrier::wait_parity(full, 0);
+                    shared::ld::<u32>(slot + 16 * (63 - tid()));
+                }
             }
         },
     )

@@ -4,6 +4,7 @@ use super::cp_async::CpAsync;
 use super::flight::Copy;
 use super::groups::BulkGroups;
 use crate::types::loc::Loc;
+use std::ops::Range;
 
 /// The asynchronous copies of a cluster.
 pub(crate) struct Copies {
@@ -84,12 +85,21 @@ impl Copies {
     pub fn left_by_thread(&self, t: u32) -> Option<(&'static str, Loc)> {
         self.bulk[t as usize].left_over().or_else(|| {
             let loc = self.cp_async[t as usize].left_over()?;
-            Some(("a cp.async that nobody waited for", loc))
+            Some(("a cp.async that nobody can wait for any more", loc))
         })
     }
 
-    /// What a CTA that exits leaves behind, where it was issued, and on which mbarrier it completes.
-    pub fn left_by_cta(&self, cta: usize) -> Option<(&'static str, Loc, Option<usize>)> {
-        self.in_flight.iter().find_map(|c| Some((c.needs(cta)?, c.loc, c.bar())))
+    /// What a CTA of these threads leaves behind that exits, where it was issued, and on which mbarrier it completes.
+    pub fn left_by_cta(
+        &self,
+        cta: usize,
+        threads: Range<u32>,
+    ) -> Option<(&'static str, Loc, Option<usize>)> {
+        let bulk = self.in_flight.iter().find_map(|c| Some((c.needs(cta)?, c.loc, c.bar())));
+        bulk.or_else(|| {
+            let queues = &self.cp_async[threads.start as usize..threads.end as usize];
+            let loc = queues.iter().find_map(CpAsync::in_flight)?;
+            Some(("a cp.async in flight into the CTA's shared memory", loc, None))
+        })
     }
 }

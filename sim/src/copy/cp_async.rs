@@ -28,6 +28,16 @@ pub(crate) enum Item {
     Arrive { bar: usize },
 }
 
+impl Item {
+    /// Where it was issued, if it is a copy.
+    fn copy(&self) -> Option<Loc> {
+        match self {
+            Self::Copy { loc, .. } => Some(*loc),
+            Self::Arrive { .. } => None,
+        }
+    }
+}
+
 impl CpAsync {
     /// The number of the copy that is issued next, from 1.
     pub fn next(&self) -> u64 {
@@ -90,11 +100,14 @@ impl CpAsync {
         })
     }
 
-    /// Where a copy that nobody has waited for was issued.
+    /// Where a copy in flight was issued that no arrival follows: when the thread has returned, nobody can wait for it.
     pub fn left_over(&self) -> Option<Loc> {
-        self.queue
-            .iter()
-            .find_map(|i| if let Item::Copy { loc, .. } = i { Some(*loc) } else { None })
+        self.queue.iter().rev().map_while(Item::copy).last()
+    }
+
+    /// Where a copy in flight was issued.
+    pub fn in_flight(&self) -> Option<Loc> {
+        self.queue.iter().find_map(Item::copy)
     }
 }
 

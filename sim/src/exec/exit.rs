@@ -42,6 +42,11 @@ pub(crate) fn exit(e: &mut Engine, t: u32) {
         e.fail_at(Some(t), loc, fault);
     } else if last && let Some((t, loc, fault)) = late(e, cta) {
         e.fail_at(Some(t), Some(loc), fault);
+    } else if !e.hw.ctas.any_lives()
+        // Before that, a peer may yet come: too late, which it is told itself.
+        && let Some((fault, loc)) = e.hw.mbarriers.mid_phase()
+    {
+        e.fail_at(Some(t), loc, fault);
     }
 }
 
@@ -65,6 +70,15 @@ fn late(e: &Engine, cta: usize) -> Option<(u32, Loc, Fault)> {
                 "a copy from CTA {cta} completes in {phase} of {name}, and no thread of CTA {cta} has heard of that when it \
                  returns: under another schedule the copy still reads its shared memory. Right is an arrival of the receiver on \
                  an mbarrier of CTA {cta}, or a barrier of the cluster before the kernel's end"
+            );
+            (Rule::InFlightAtExit, message, site)
+        }
+        Late::CpAsync(site) => {
+            let who = e.hw.thread(site.thread).place();
+            let message = format!(
+                "a cp.async of {who}, and no thread of CTA {cta} has waited for it: under another schedule it is in flight \
+                 when the CTA exits. Right is a wait_group by the thread that issued it, or a wait for the mbarrier of its \
+                 cp.async.mbarrier.arrive.noinc by a thread of the CTA"
             );
             (Rule::InFlightAtExit, message, site)
         }
@@ -110,7 +124,8 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
     if !last {
         return Ok(());
     }
-    if let Some((what, loc, bar)) = hw.copies.left_by_cta(thread.cta) {
+    let (first, block) = (t - thread.index, hw.shape.block_threads());
+    if let Some((what, loc, bar)) = hw.copies.left_by_cta(thread.cta, first..first + block) {
         let completes = bar.map_or_else(String::new, |bar| {
             let phase = hw.mbarriers.get(bar).state.phase;
             format!(", which completes in phase {phase} of {}", hw.mbarriers.name(bar))
@@ -127,12 +142,7 @@ fn left_over(hw: &Machine, t: u32, last: bool) -> Result<(), (Fault, Option<Loc>
     if let Some((fault, loc)) = hw.tensor[thread.cta].left_over(thread.cta) {
         return Err((fault, Some(loc)));
     }
-    let (first, block) = (t - thread.index, hw.shape.block_threads());
     let all = (first..first + block).map(|t| (t, hw.thread(t).role));
-    let mut left = hw.tokens.left_over(all).or_else(|| hw.mbarriers.left_over(thread.cta));
-    if !hw.ctas.any_lives() {
-        // Before that, a peer may yet come: too late, which it is told itself.
-        left = left.or_else(|| hw.mbarriers.mid_phase());
-    }
+    let left = hw.tokens.left_over(all).or_else(|| hw.mbarriers.left_over(thread.cta));
     left.map_or(Ok(()), Err)
 }

@@ -108,7 +108,9 @@ impl Race {
     pub fn cp_async(&mut self, thread: &Thread, at: Part, n: u64) -> Result<(), Found> {
         self.shared(thread, at, Way::Generic, false, |race, site| {
             let agent = race.agents.number(Agent::CpAsync(thread.id));
-            Use::Write(Access { agent, time: n as u32, site })
+            let copy = Access { agent, time: n as u32, site };
+            race.queued[thread.id as usize] = copy;
+            Use::Write(copy)
         })
     }
 

@@ -18,6 +18,8 @@ pub(crate) enum Late {
     Load { bar: usize, phase: u32, site: Site },
     /// A copy from its shared memory to a peer's, which completes in a phase of a barrier.
     Sent { bar: usize, phase: u32, site: Site },
+    /// A `cp.async` of one of its threads.
+    CpAsync(Site),
     /// A peer's access.
     Peer(Site),
 }
@@ -57,11 +59,17 @@ impl Race {
             let unheard = peers.iter().find(|(t, time, _)| at(course, *t) < *time);
             unheard.map(|p| Late::Peer(self.sites.get(p.2)))
         };
+        let queued = || {
+            let block = self.threads.len() / self.ended.len();
+            let copies = &self.queued[cta * block..(cta + 1) * block];
+            let copy = copies.iter().find(|copy| at(over, copy.agent) < copy.time)?;
+            Some(Late::CpAsync(self.sites.get(copy.site)))
+        };
         let sent = || {
             let &(agent, time, site) = sent.iter().find(|copy| at(over, copy.0) < copy.1)?;
             let Agent::Barrier(bar) = self.agents.get(agent) else { unreachable!("its agent") };
             Some(Late::Sent { bar, phase: time.wrapping_sub(1), site: self.sites.get(site) })
         };
-        self.bars.iter().enumerate().find_map(unawaited).or_else(peer).or_else(sent)
+        self.bars.iter().enumerate().find_map(unawaited).or_else(peer).or_else(sent).or_else(queued)
     }
 }

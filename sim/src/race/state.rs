@@ -37,6 +37,8 @@ pub(crate) struct Race {
     named: Vec<[NamedClock; 16]>,
     /// By CTA.
     pub ended: Vec<Ended>,
+    /// The last `cp.async` of each thread.
+    pub queued: Vec<Access>,
     pub agents: Agents,
     /// Tensor memory.
     pub tensor: TensorClock,
@@ -71,6 +73,7 @@ impl Race {
             all: ClusterClock::default(),
             named: (0..ctas).map(unused).collect(),
             ended: (0..ctas).map(|_| Ended::default()).collect(),
+            queued: vec![Access::default(); threads as usize],
             agents: Agents::new(threads),
             tensor: TensorClock::new(threads, ctas),
             sites: Sites::default(),

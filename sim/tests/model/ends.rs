@@ -3,7 +3,7 @@
 use crate::common::twins::{silent, silent_on};
 use crate::common::{Shape, init_cluster as init, run_on, smem, tensor, tid};
 use sim::ops::cp_async_bulk as bulk;
-use sim::ops::{cluster, mbarrier, shared, thread, warp};
+use sim::ops::{cluster, cp_async, mbarrier, shared, thread, warp};
 use sim::{GlobalMemory, Report, Rule};
 
 fn meet() {
@@ -140,4 +140,40 @@ fn a_cta_hears_of_its_peers_last_accesses() {
         shared::ld_cluster::<u32>(peer(128) + 4 * tid());
         meet();
     });
+}
+
+#[test]
+fn cp_async_is_waited_for_by_its_thread_or_behind_its_mbarrier() {
+    let memory = GlobalMemory::new();
+    let from = memory.alloc(512);
+    memory.write(from, &[7; 512]).unwrap();
+    let copy =
+        || cp_async::copy_16(smem(128 + 16 * tid()), (from + 16 * u64::from(tid())) as *const u8);
+    // The threads that copy return, and a thread of another warp waits for them.
+    let report = twins_on(&memory, Rule::InFlightAtExit, Shape(64, 1, 1024), |right| {
+        init(0, 32);
+        if tid() < 32 {
+            copy();
+            mbarrier::cp_async_arrive_noinc(smem(0));
+        } else if right && tid() == 32 {
+            mbarrier::wait_parity(smem(0), 0);
+            assert_eq!(shared::ld::<u32>(smem(128)), 0x0707_0707);
+        }
+    });
+    assert!(report.message.contains("cp.async"), "{report}");
+    // Nobody can wait for a copy behind the last arrival.
+    let report = twins_on(&memory, Rule::InFlightAtExit, Shape(64, 1, 1024), |right| {
+        init(0, 32);
+        if tid() < 32 {
+            mbarrier::cp_async_arrive_noinc(smem(0));
+            copy();
+            cp_async::commit_group();
+            if right {
+                cp_async::wait_group::<0>();
+            }
+        } else if tid() == 32 {
+            mbarrier::wait_parity(smem(0), 0);
+        }
+    });
+    assert!(report.message.contains("cp.async"), "{report}");
 }
