@@ -2,12 +2,15 @@
 
 use crate::world::{BOX, init, init_cluster, load, meet, smem, tid, warp_id};
 use crate::{Bug, bug, cluster as clusters, family, threads};
-use isa::{cluster, cp_async, cp_async_bulk as bulk, fence, global, mbarrier, shared, thread};
+use isa::{
+    cluster, cp_async, cp_async_bulk as bulk, fence, global, mbarrier, shared, thread, warp,
+};
 
 family! { "transfers.rs":
     a_tile_read_by_threads_that_did_not_wait
     a_store_source_overwritten
     a_wait_group_in_another_thread
+    an_elected_lane_taken_for_lane_0
     a_store_not_drained_at_exit
     a_store_never_committed
     a_load_that_nobody_awaits
@@ -92,6 +95,31 @@ fn a_wait_group_in_another_thread() -> Bug {
             thread::sync_threads();
             shared::st(smem(128 + 8 * tid()), [0_u32; 2]); //~ WP019
             if tid() == 0 {
+                bulk::wait_group::<0>();
+            }
+        },
+    )
+}
+
+fn an_elected_lane_taken_for_lane_0() -> Bug {
+    bug(
+        "The elected lane issues the store, and lane 0 waits for its groups: which lane is elected, nobody promises",
+        "PTX manual, `elect.sync`; row 19",
+        threads(32),
+        // SAFETY: the issuer waits for its group, but for the bug, where lane 0 does.
+        |w, bug| unsafe {
+            fill(smem(128));
+            let elected = warp::elect_one();
+            if elected {
+                bulk::tensor_store(w.map(), [0, 0], smem(128));
+                bulk::commit_group();
+            }
+            if if bug { tid() == 0 } else { elected } {
+                bulk::wait_group_read::<0>();
+            }
+            thread::sync_threads();
+            shared::st(smem(128 + 8 * tid()), [0_u32; 2]); //~ WP019
+            if elected {
                 bulk::wait_group::<0>();
             }
         },

@@ -77,9 +77,12 @@ fn rows() -> (GlobalMemory, TensorMap<Panel>) {
 fn is_early(report: &Report) {
     assert_eq!(report.rule, Rule::Lapped, "{report}");
     let text = report.to_string();
-    for part in ["panels.full[", "has the same parity", "OrderedSequence", "in_turn.rs:"] {
+    for part in ["panels.full[", "in_turn.rs:"] {
         assert!(text.contains(part), "{part}: {text}");
     }
+    // A phase is left out that is in progress, or one that is over, of which nothing tells the thread.
+    let was = ["has the same parity", "OrderedSequence"].iter().all(|part| text.contains(part));
+    assert!(was || text.contains("leaves out a phase that may be in progress"), "{text}");
 }
 
 #[test]

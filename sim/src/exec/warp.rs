@@ -83,6 +83,10 @@ pub(crate) fn meet(
             }
         }
         Meet::Sync => e.edge(|race| race.meet(members(first, lanes))),
+        Meet::Elect => {
+            let leader = e.sched.elects(lanes);
+            e.hw.warps[w].meeting.elect(leader);
+        }
         _ => e.hw.warps[w].meeting.exchange(meet, lanes),
     }
     e.timed(|time| time.meets(t, members(first, lanes)));

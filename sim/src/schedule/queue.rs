@@ -10,6 +10,8 @@ pub(crate) struct Sched {
     /// Threads that can run; where priorities decide, by priority, the highest last.
     pub ready: Vec<u32>,
     pct: Option<Pct>,
+    /// What the lanes are drawn from that warps elect, if they are drawn.
+    leaders: Option<u64>,
     /// Sleeping threads that look again by themselves.
     pub pollers: Vec<u32>,
     /// Threads that wait for the grid ahead to end.
@@ -95,6 +97,7 @@ impl Sched {
         };
         Self {
             pct,
+            leaders: matches!(schedule.0, Kind::Random).then_some(seed),
             left: period,
             rng,
             ready: Vec::new(),
@@ -138,6 +141,18 @@ impl Sched {
         // No thread's priority changes while it is here.
         let at = self.ready.partition_point(|&t| pct.threads[t as usize] <= priority);
         self.ready.insert(at, thread);
+    }
+
+    /// The lane that is elected among these, each time the same. Where lanes are drawn it is not the lowest, which code may
+    /// take for it.
+    pub fn elects(&self, lanes: u32) -> u32 {
+        let others = lanes & lanes.wrapping_sub(1);
+        let Some(seed) = self.leaders.filter(|_| others != 0) else {
+            return lanes.trailing_zeros();
+        };
+        let place = Rng::new(seed, u64::from(lanes)).below(others.count_ones() as usize);
+        let mut lanes = (0..32).filter(|lane| others >> lane & 1 == 1);
+        lanes.nth(place).expect("as many as there are")
     }
 
     /// Whether priorities decide.

@@ -101,6 +101,13 @@ impl Meeting {
         Ok(all)
     }
 
+    /// Tells a lane that it is elected, and the others that they are not.
+    pub fn elect(&mut self, leader: u32) {
+        for (lane, result) in (0..).zip(&mut self.result) {
+            result[0] = u32::from(lane == leader);
+        }
+    }
+
     /// Computes the results of a meeting that exchanges values.
     pub fn exchange(&mut self, meet: Meet, lanes: u32) {
         exchange(meet, lanes, self);
@@ -145,7 +152,6 @@ fn exchange(meet: Meet, lanes: u32, g: &mut Meeting) {
             _ => own,
         };
         g.result[lane][0] = match meet {
-            Meet::Elect => u32::from(lane == lanes.trailing_zeros() as usize),
             Meet::ShflIdx => from(Some(arg & 31)),
             Meet::ShflXor => from(Some(lane ^ arg & 31)),
             Meet::ShflUp => from(lane.checked_sub(arg & 31)),
@@ -182,8 +188,9 @@ mod tests {
         assert_eq!([m.result[3][0], m.result[4][0]], [103, 100], "the own value at the edge");
         let m = all(Meet::Max, 0b1100, |_| 0);
         assert_eq!([m.result[2][0], m.result[3][0]], [103, 103]);
-        let m = all(Meet::Elect, 0b1100, |_| 0);
-        assert_eq!([m.result[2][0], m.result[3][0]], [1, 0]);
+        let mut m = all(Meet::Elect, 0b1100, |_| 0);
+        m.elect(3);
+        assert_eq!([m.result[2][0], m.result[3][0]], [0, 1]);
     }
 
     #[test]
