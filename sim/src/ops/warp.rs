@@ -30,7 +30,7 @@ fn meet(name: &'static str, what: Meet, v: u32, operand: u32) -> u32 {
     block(name, operand, |e, t| warp::meet(e, t, (name, what), [v, 0, 0, 0], operand))[0]
 }
 
-/// `elect.sync`
+/// `elect.sync`: true for one lane, the same each time. Random schedules draw which one, by the seed.
 #[track_caller]
 pub fn elect_one() -> bool {
     meet("elect.sync", Meet::Elect, 0, 0) != 0

@@ -73,3 +73,13 @@ fn heads_that_are_too_wide_are_refused() {
     let error = attention.plan(size).err().expect("a refusal");
     assert!(error.to_string().contains("136"), "{error}");
 }
+
+#[test]
+fn another_number_of_slopes_is_refused() {
+    let attention = AlibiAttention::new(&Device::sim(SimConfig::default())).unwrap();
+    let [queries, keys] = SIZES[0].values();
+    let (q, k) = (vec![0.0; queries], vec![0.0; keys]);
+    let plan = attention.plan(SIZES[0]).unwrap();
+    let error = attention.run(&plan, [&q, &k, &k], &[0.5]).unwrap_err();
+    assert!(error.to_string().contains("4 bytes"), "{error}");
+}
