@@ -95,7 +95,7 @@ pub struct Scale {
 }
 
 impl Epilogue for Scale {
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, sum: Fragment, _c: Option<Fragment>) -> Fragment {
         sum.map(|x| self.alpha * x)
     }
@@ -106,7 +106,7 @@ impl Epilogue for Scale {
 ///
 /// TMA loads zeros for rows and columns beyond the tensors and does not store them, so M, N and K need not be multiples of
 /// the tile.
-#[inline(always)]
+#[isa::forceinline]
 pub fn tensor_gemm<A, B, O, E, Cl>(
     cta: TensorCta<A, B, O, Cl>,
     a: &MapA<A, Cl>,
@@ -169,7 +169,7 @@ pub fn tensor_gemm<A, B, O, E, Cl>(
 }
 
 /// The role that stores: takes each accumulator of `work` out of tensor memory, and stores it with the epilogue.
-#[inline(always)]
+#[isa::forceinline]
 fn store_tiles<const ACCUMULATORS: usize, const N: usize, O, E, Cl, G>(
     group: &Warpgroup<Store, Cl>,
     sums: AccumulatorReaderEnd<ACCUMULATORS, N, Store, Sums, G>,

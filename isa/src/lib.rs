@@ -43,7 +43,7 @@ mod word;
 
 pub use e2m1::E2m1x2;
 pub use tf32::Tf32;
-pub use warpipe_macros::{device, kernel};
+pub use warpipe_macros::{device, forceinline, kernel};
 pub use word::Word;
 
 /// A panic on the device ends the grid with an error. It prints nothing.

@@ -4,7 +4,7 @@
 //! kernel spills registers, keeps an array in local memory, or has serialised wgmmas. Each of these costs
 //! more than any tuning gains, so they are errors.
 
-use crate::{Error, parallel, ptx::KernelPtx};
+use crate::{Error, nested, parallel, ptx::KernelPtx};
 use std::{
     collections::hash_map::DefaultHasher,
     env,
@@ -150,9 +150,7 @@ impl Ptxas {
     fn words(&self, arch: &str, module: &KernelPtx, folder: &Path) -> Result<String, Error> {
         let file = |suffix: &str| folder.join(format!("{}.{suffix}", module.kernel));
         let (ptx, log) = (file("ptx"), file("ptxas.log"));
-        let mut hasher = DefaultHasher::new();
-        (&module.text, &self.path, &self.version, arch).hash(&mut hasher);
-        let head = format!("{:016x}\n", hasher.finish());
+        let head = self.head(arch, &module.text);
         let known = fs::read_to_string(&log).ok();
         if let Some(text) = known.as_ref().and_then(|known| known.strip_prefix(&head)) {
             return Ok(text.to_owned());
@@ -161,6 +159,33 @@ impl Ptxas {
         let text = self.assemble(arch, &ptx, &file("cubin"))?;
         fs::write(&log, head + &text).map_err(Error::io("cannot write", &log))?;
         Ok(text)
+    }
+
+    /// The first line of a log: what the messages below it are about.
+    fn head(&self, arch: &str, text: &str) -> String {
+        let mut hasher = DefaultHasher::new();
+        (text, &self.path, &self.version, arch).hash(&mut hasher);
+        format!("{:016x}\n", hasher.finish())
+    }
+
+    /// What a build's check has left of the module `text` of `kernel` in `folder`, which is
+    /// `<target>/kernel-build/ptxas-<crate>-<architecture>`: the messages of `ptxas -v`, and the cubin. `None` if this ptxas
+    /// has not assembled this text there.
+    pub fn assembled(
+        &self,
+        arch: &str,
+        kernel: &str,
+        text: &str,
+        folder: &Path,
+    ) -> Option<(String, Vec<u8>)> {
+        if !folder.is_dir() {
+            return None;
+        }
+        let _lock = nested::lock(folder).ok()?;
+        let file = |suffix: &str| folder.join(format!("{kernel}.{suffix}"));
+        let log = fs::read_to_string(file("ptxas.log")).ok()?;
+        let said = log.strip_prefix(&self.head(arch, text))?.to_owned();
+        Some((said, fs::read(file("cubin")).ok()?))
     }
 
     /// Assembles a PTX file for an architecture, and returns the messages of `ptxas -v`, which

@@ -70,7 +70,7 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
     };
 
     quote! {
-        #[inline(always)]
+        #[cfg_attr(target_arch = "nvptx64", inline(always))]
         // Arguments come from the launch, by value and as many as it passes.
         #[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)]
         #function

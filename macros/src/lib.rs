@@ -1,5 +1,5 @@
-//! The attributes `#[kernel]` and `#[device]` and the derive `#[derive(KernelArg)]`. The crate `isa`
-//! re-exports them as `isa::kernel`, `isa::device` and `isa::kernel::KernelArg`.
+//! The attributes `#[kernel]`, `#[device]` and `#[forceinline]` and the derive `#[derive(KernelArg)]`. The crate `isa`
+//! re-exports them as `isa::kernel`, `isa::device`, `isa::forceinline` and `isa::kernel::KernelArg`.
 
 mod argument;
 mod bounds;
@@ -93,6 +93,25 @@ pub fn kernel(args: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn device(args: TokenStream, item: TokenStream) -> TokenStream {
     device::expand(&args.into(), &item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Marks a function that is inlined into each kernel that calls it (CUDA `__forceinline__`). On the host the compiler
+/// decides. Unlike [`macro@device`], it leaves alone where a report of the SM model points: to this function's own lines.
+///
+/// ```
+/// use isa::forceinline;
+///
+/// /// How many of the rows each CTA has.
+/// #[forceinline]
+/// pub fn share(rows: u32) -> u32 {
+///     rows / isa::thread::grid_dim_x()
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn forceinline(args: TokenStream, item: TokenStream) -> TokenStream {
+    device::forceinline("forceinline", &args.into(), &item.into())
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
 }
 
 /// Makes a `repr(C)`, `Copy` struct of by-value arguments a by-value argument. It implements

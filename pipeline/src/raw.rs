@@ -162,7 +162,7 @@ impl<S: Scope, C> MBarrier<S, C> {
     ///
     /// # Safety
     /// The [contract](Self#the-contract).
-    #[inline(always)]
+    #[isa::forceinline]
     pub const unsafe fn at(addr: u32) -> Self {
         Self { addr, kind: PhantomData }
     }
@@ -170,7 +170,7 @@ impl<S: Scope, C> MBarrier<S, C> {
     /// The barrier's shared address, which a copy takes to complete on.
     ///
     /// (CUTLASS `cast_smem_ptr_to_uint`.) See the example of [`MBarrier`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn addr(&self) -> u32 {
         self.addr
     }
@@ -326,7 +326,7 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
         }],
     );
     type Ends = RawEnds<COUNT, S, C, N>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         for i in 0..COUNT as u32 {
             // SAFETY: the region's own memory, initialised once.
@@ -334,7 +334,7 @@ unsafe impl<const COUNT: usize, const ARRIVALS: usize, S: Scope, C, N: Name> Reg
             isa::debug::label_barrier(place.base + 8 * i, N::NAME, i);
         }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         RawEnds { base: place.base, kind: PhantomData }
     }
@@ -366,7 +366,7 @@ impl<const COUNT: usize, S: Scope, C, N: Name> RawEnds<COUNT, S, C, N> {
     ///
     /// # Safety
     /// The [contract](MBarrier#the-contract) except its first point, which the plan ensures.
-    #[inline(always)]
+    #[isa::forceinline]
     pub unsafe fn handles(self) -> [MBarrier<S, C>; COUNT] {
         core::array::from_fn(|i| MBarrier { addr: self.base + 8 * i as u32, kind: PhantomData })
     }
@@ -395,9 +395,9 @@ unsafe impl<const BYTES: usize, N: Name> Region for Memory<BYTES, N> {
     );
     /// The shared address of the first byte.
     type Ends = u32;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(_place: Place) {}
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> u32 {
         place.base
     }

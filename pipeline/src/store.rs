@@ -87,9 +87,9 @@ unsafe impl<O: EpilogueElement, const DEPTH: usize, Ro: Role, const UNACQUIRED: 
         }],
     );
     type Ends = StoreEnd<O, DEPTH, Ro, UNACQUIRED>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(_place: Place) {}
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         StoreEnd { base: place.base, kind: PhantomData }
     }
@@ -121,7 +121,7 @@ impl<O: Fragments, const DEPTH: usize, Ro: Role, const UNACQUIRED: usize>
     /// Binds a warp group to its own buffers.
     ///
     /// See the example of [`StoreEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<Cl: ClusterShape>(
         self,
         group: &Warpgroup<Ro, Cl>,

@@ -79,7 +79,7 @@ impl Part {
     }
 
     /// The part of warp group `group` of `groups`, which has a tile of 64 rows of its own; `None` for a whole tile.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn of_group(self, group: u32, groups: u32) -> Option<SplitPart> {
         let (part, parts, first) = (self.0 & 0xff, self.0 >> 8 & 0xff, self.0 >> 16);
         (parts > 1).then_some(SplitPart { first: first * groups + group * parts, part, parts })
@@ -94,7 +94,7 @@ impl Entry {
     }
 
     /// The entry of such words.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn of_words([[tile, place, keys, part], [start, end, ..]]: [[u32; 4]; 2]) -> Self {
         let (place, keys, part) = (Matrix(place), Matrix(keys), Part(part));
         Self { tile, place, keys, blocks: start..end, part }
@@ -108,7 +108,7 @@ pub struct Matrix(pub u32);
 
 impl Matrix {
     /// The head and the sequence.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn coords(self) -> [u32; 2] {
         [self.0 & 0xffff, self.0 >> 16]
     }

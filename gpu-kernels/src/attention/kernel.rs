@@ -86,7 +86,7 @@ pub type Plan<
 /// Runs one CTA: all tiles of its list. `Load` is a role of one warp group, and `Math` has one for each 64 of the `BM`
 /// queries of a tile. The sizes are those of [`Plan`]. Without `WINDOWS`, the kernel ignores [`AttentionArgs::left`]: a query
 /// sees all keys before its diagonal.
-#[inline(always)]
+#[isa::forceinline]
 pub fn attention<
     Load,
     Math,
@@ -312,13 +312,13 @@ struct Scores<'a, Math, S> {
 
 impl<Math: Role, S: Score> Scores<'_, Math, S> {
     /// The factor of the scores in the exponents, which are those of 2.
-    #[inline(always)]
+    #[isa::forceinline]
     fn scale(&self) -> f32 {
         if S::CHANGES { LOG2_E } else { self.args.scale_log2 }
     }
 
     /// Changes the scores of a block, and hides those of keys that a query does not see.
-    #[inline(always)]
+    #[isa::forceinline]
     fn change<M: Mask, Sq: Sequences, const BN: usize>(
         &self,
         scores: &mut Accumulator<BN>,

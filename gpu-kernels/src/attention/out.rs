@@ -45,7 +45,7 @@ where
     M64<D>: Shape,
 {
     /// Returns the next tile whose queries see a key. Those before it get zeros.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn next_with_keys<const BM: usize>(
         &mut self,
         tiles: &mut Tiles<'_, Sq, BM>,
@@ -60,7 +60,7 @@ where
     }
 
     /// Writes 64 rows of O, and their log-sum-exps; or their part, if the tile is split.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn write(&mut self, work: &Work<Sq>, mut sum: Accumulator<D>, total: Total) {
         let part = work.part.of_group(self.group.index(), Math::GROUPS as u32);
         match part.filter(|_| Sq::SPLIT) {
@@ -79,7 +79,7 @@ where
     }
 
     /// Adds up the parts of a tile.
-    #[inline(always)]
+    #[isa::forceinline]
     fn combine(&self, tile: &SplitTile<'_, D>) -> (Accumulator<D>, Total) {
         let none = Rows::splat(f32::NEG_INFINITY);
         let (mut sum, mut most, mut weights) = (Accumulator::zeros(), none, Rows::splat(0.0));
@@ -103,7 +103,7 @@ where
     }
 
     /// Writes 64 rows of O, and their log-sum-exps, in rounds of 64 · `OUT` columns.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn write_rows(&mut self, work: &Work<Sq>, sum: &Accumulator<D>, total: Total) {
         // Otherwise the last columns would not be written.
         const {

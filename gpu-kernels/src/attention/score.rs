@@ -83,7 +83,7 @@ pub struct Plain;
 
 impl Score for Plain {
     const CHANGES: bool = false;
-    #[inline(always)]
+    #[isa::forceinline]
     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &self,
         _group: &Warpgroup<Ro, Cl>,
@@ -105,7 +105,7 @@ pub struct SoftCap {
 
 impl Score for SoftCap {
     const CHANGES: bool = true;
-    #[inline(always)]
+    #[isa::forceinline]
     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &self,
         _group: &Warpgroup<Ro, Cl>,

@@ -50,21 +50,21 @@ pub struct Equal;
 impl Sequences for Equal {
     type Info = ();
     const SPLIT: bool = true;
-    #[inline(always)]
+    #[isa::forceinline]
     fn info(self, _sequence: u32) {}
-    #[inline(always)]
+    #[isa::forceinline]
     fn lengths(args: &AttentionArgs<'_>, (): &()) -> [u32; 2] {
         [args.seq_q, args.seq_kv]
     }
-    #[inline(always)]
+    #[isa::forceinline]
     fn queries_at(_args: &AttentionArgs<'_>, (): &(), place: Matrix, row: u32) -> (u32, [u32; 2]) {
         (row, place.coords())
     }
-    #[inline(always)]
+    #[isa::forceinline]
     fn keys_at(_args: &AttentionArgs<'_>, (): &(), place: Matrix, key: u32) -> (u32, [u32; 2]) {
         (key, place.coords())
     }
-    #[inline(always)]
+    #[isa::forceinline]
     fn lse_at(self, args: &AttentionArgs<'_>, (): &(), place: Matrix) -> u32 {
         let [head, batch] = place.coords();
         (batch * args.heads + head) * args.seq_q
@@ -114,17 +114,17 @@ impl Extent {
 impl Sequences for Packed<'_> {
     type Info = Extent;
     const SPLIT: bool = false;
-    #[inline(always)]
+    #[isa::forceinline]
     fn info(self, sequence: u32) -> Extent {
         let table = self.table.all();
         let word = |i: u32| table.get((sequence * Extent::WORDS as u32 + i) as usize).unwrap_or(0);
         Extent { q_end: word(0), queries: word(1), kv_end: word(2), keys: word(3) }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     fn lengths(_args: &AttentionArgs<'_>, info: &Extent) -> [u32; 2] {
         [info.queries, info.keys]
     }
-    #[inline(always)]
+    #[isa::forceinline]
     fn queries_at(
         args: &AttentionArgs<'_>,
         &Extent { q_end, queries, .. }: &Extent,
@@ -133,7 +133,7 @@ impl Sequences for Packed<'_> {
     ) -> (u32, [u32; 2]) {
         (row + args.seq_q - queries, [place.coords()[0], q_end])
     }
-    #[inline(always)]
+    #[isa::forceinline]
     fn keys_at(
         args: &AttentionArgs<'_>,
         &Extent { kv_end, keys, .. }: &Extent,
@@ -142,7 +142,7 @@ impl Sequences for Packed<'_> {
     ) -> (u32, [u32; 2]) {
         (key + args.seq_kv - keys, [place.coords()[0], kv_end])
     }
-    #[inline(always)]
+    #[isa::forceinline]
     fn lse_at(
         self,
         _args: &AttentionArgs<'_>,

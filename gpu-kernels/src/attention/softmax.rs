@@ -27,14 +27,14 @@ pub struct Total {
 
 impl Softmax {
     /// That of no scores.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn none() -> Self {
         Self { max: Rows::splat(f32::NEG_INFINITY), sum: RowParts([0.0; 2]) }
     }
 
     /// Replaces the scores of a tile's first block by their weights: 2 to the power of `scale` times what a score is
     /// below the maximum.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn first<Ro: Role, Cl: ClusterShape, const BN: usize>(
         group: &Warpgroup<Ro, Cl>,
         scores: &mut Accumulator<BN>,
@@ -51,14 +51,14 @@ impl Softmax {
     /// A value that is known when the maximum is, and not negative: for [`InFlight::finish_after`].
     ///
     /// [`InFlight::finish_after`]: pipeline::mma::InFlight::finish_after
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn known(&self) -> f32 {
         isa::math::abs(self.max.0[0]) + isa::math::abs(self.max.0[1])
     }
 
     /// Replaces the scores of a further block by their weights. Returns what O so far is to be multiplied by
     /// (FlashAttention-3: `scores_scale`).
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn next<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &mut self,
         group: &Warpgroup<Ro, Cl>,
@@ -77,7 +77,7 @@ impl Softmax {
     }
 
     /// Returns the totals of the rows.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn total<Ro: Role, Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>, scale: f32) -> Total {
         let sum = group.row_sum(self.sum);
         Total {
@@ -91,13 +91,13 @@ impl Softmax {
 }
 
 /// The maximum of a row, or 0 for a row that has seen no key: −∞ − −∞ is not a number.
-#[inline(always)]
+#[isa::forceinline]
 pub fn finite(max: f32) -> f32 {
     if max == f32::NEG_INFINITY { 0.0 } else { max }
 }
 
 /// Replaces each score x by 2^((x - max) * scale).
-#[inline(always)]
+#[isa::forceinline]
 fn weigh<const BN: usize>(scores: &mut Accumulator<BN>, max: Rows, scale: f32)
 where
     M64<BN>: Shape,

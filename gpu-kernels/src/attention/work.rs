@@ -27,26 +27,26 @@ pub struct Work<Sq: Sequences> {
 
 impl<Sq: Sequences> Work<Sq> {
     /// The row and the batch coordinates of the sequence's query `row` in the tensor maps of Q and O.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn queries_at(&self, args: &AttentionArgs<'_>, row: u32) -> (u32, [u32; 2]) {
         Sq::queries_at(args, &self.sequence, self.place, row)
     }
 
     /// The row and the batch coordinates of key `key` in the tensor maps of K and V.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn keys_at(&self, args: &AttentionArgs<'_>, key: u32) -> (u32, [u32; 2]) {
         Sq::keys_at(args, &self.sequence, self.keys, key)
     }
 
     /// The key on the diagonal of query 0.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn diagonal(&self, args: &AttentionArgs<'_>) -> i32 {
         let [q, kv] = Sq::lengths(args, &self.sequence);
         kv as i32 - q as i32
     }
 
     /// The keys that query `row` sees.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn seen(&self, args: &AttentionArgs<'_>, row: u32) -> (i32, i32) {
         let diagonal = row as i32 + self.diagonal(args);
         let end = diagonal + args.right as i32 + 1;
@@ -56,7 +56,7 @@ impl<Sq: Sequences> Work<Sq> {
 
     /// The end of the blocks that some query of warp group `group` sees. A group that sees none has the first one, so
     /// that all groups have scores.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn end<const BN: usize>(&self, args: &AttentionArgs<'_>, group: u32) -> u32 {
         let queries = Sq::lengths(args, &self.sequence)[0];
         let first = self.row + group * GROUP_ROWS;
@@ -67,7 +67,7 @@ impl<Sq: Sequences> Work<Sq> {
 
     /// The blocks of `BN` keys that every query of warp group `group` sees whole. Those before them need the mask
     /// [`Window`], those behind them and not before them [`End`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn plain_blocks<const BN: usize>(
         &self,
         args: &AttentionArgs<'_>,
@@ -80,7 +80,7 @@ impl<Sq: Sequences> Work<Sq> {
     }
 
     /// The place of the scores of warp group `group` with block `block` of `BN` keys.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn place<const BN: usize>(
         &self,
         args: &AttentionArgs<'_>,
@@ -120,7 +120,7 @@ pub enum End {}
 pub enum Window {}
 
 impl Mask for Plain {
-    #[inline(always)]
+    #[isa::forceinline]
     fn hide<Sq: Sequences, Ro: Role, Cl: ClusterShape, const BN: usize>(
         _args: &AttentionArgs<'_>,
         _work: &Work<Sq>,
@@ -136,7 +136,7 @@ impl Mask for Plain {
 macro_rules! masks {
     ($($mask:ty: |$seen:ident, $key:ident| $from:expr;)+) => {$(
         impl Mask for $mask {
-            #[inline(always)]
+            #[isa::forceinline]
             fn hide<Sq: Sequences, Ro: Role, Cl: ClusterShape, const BN: usize>(
                 args: &AttentionArgs<'_>,
                 work: &Work<Sq>,
@@ -175,7 +175,7 @@ pub struct Tiles<'a, Sq, const BM: usize> {
 
 impl<'a, Sq: Sequences, const BM: usize> Tiles<'a, Sq, BM> {
     /// The list of the CTA at `at`.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn new<Cl: ClusterShape>(
         args: &'a AttentionArgs<'a>,
         sequences: Sq,
@@ -187,14 +187,14 @@ impl<'a, Sq: Sequences, const BM: usize> Tiles<'a, Sq, BM> {
 }
 
 /// A quad of the list.
-#[inline(always)]
+#[isa::forceinline]
 fn quad(args: &AttentionArgs<'_>, at: u32) -> [u32; 4] {
     args.work.all().get(at as usize).unwrap_or([END; 4])
 }
 
 impl<Sq: Sequences, const BM: usize> Iterator for Tiles<'_, Sq, BM> {
     type Item = Work<Sq>;
-    #[inline(always)]
+    #[isa::forceinline]
     fn next(&mut self) -> Option<Work<Sq>> {
         if self.tile == END {
             return None;

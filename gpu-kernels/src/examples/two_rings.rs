@@ -32,7 +32,7 @@ type ThisCta = Cta<(Load, Transform, Store), Alone, Plan>;
 // end
 
 /// max(x, 0)², the squared ReLU of some transformers' MLPs. It is cheap, and a test would notice if it were left out.
-#[inline(always)]
+#[isa::forceinline]
 fn squared_relu(x: f32) -> f32 {
     let x = x.max(0.0);
     x * x

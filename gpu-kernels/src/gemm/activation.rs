@@ -35,7 +35,7 @@ macro_rules! activations {
         pub struct $name;
 
         impl Activation for $name {
-            #[inline(always)]
+            #[isa::forceinline]
             fn apply($x: f32) -> f32 {
                 $value
             }
@@ -59,7 +59,7 @@ activations! {
     Tanh(x) = tanh_approx(x);
 }
 
-#[inline(always)]
+#[isa::forceinline]
 fn sigmoid(x: f32) -> f32 {
     rcp_approx_ftz(1.0 + ex2_approx_ftz(-LOG2_E * x))
 }
@@ -68,7 +68,7 @@ fn sigmoid(x: f32) -> f32 {
 ///
 /// log2 Φ(-a) is nearly a polynomial of a, so Φ(-a) takes one `ex2`, and no difference of near numbers. The polynomial is fitted
 /// up to 13 so that the largest error of the result, divided by 1 + |x|, is the least.
-#[inline(always)]
+#[isa::forceinline]
 fn gelu(x: f32) -> f32 {
     const LOG2: [f32; 9] = [
         -0.999_989_2,

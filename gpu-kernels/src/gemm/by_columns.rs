@@ -38,12 +38,12 @@ where
     type SourceTurns = ();
     const SOURCE_ROWS: usize = BLOCKS;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, HALF>::COUNT;
-    #[inline(always)]
+    #[isa::forceinline]
     fn source_column(index: usize) -> usize {
         EpilogueTiles::<G::Output, HALF>::column(index)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,

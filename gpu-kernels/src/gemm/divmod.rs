@@ -40,13 +40,13 @@ impl FastDivmod {
     }
 
     /// The divisor.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn divisor(self) -> u32 {
         self.divisor
     }
 
     /// Quotient and remainder of `dividend`, which is below [`DIVIDENDS`](Self::DIVIDENDS).
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn divmod(self, dividend: u32) -> (u32, u32) {
         let quotient = high(high(dividend << 2, self.multiplier), self.unit);
         (quotient, dividend - quotient * self.divisor)
@@ -54,7 +54,7 @@ impl FastDivmod {
 }
 
 /// The upper half of a product. (PTX `mul.hi.u32`.)
-#[inline(always)]
+#[isa::forceinline]
 const fn high(a: u32, b: u32) -> u32 {
     ((a as u64 * b as u64) >> 32) as u32
 }

@@ -50,7 +50,7 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
 
     /// Called once by each warp group before its first tile. Returns the epilogue for all tiles, for example with values
     /// that it has loaded.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     fn prepared<R: Role, Cl: ClusterShape>(self, _group: &Warpgroup<R, Cl>) -> Self {
         self
@@ -59,7 +59,7 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     /// Called once by each warp group before it multiplies a tile, with the place of its part in the product. What it loads
     /// here for [`visit`](Self::visit) arrives while the tile is multiplied. (CUTLASS: `begin` of a visitor's consumer store
     /// callbacks.)
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin_tile<R: Role, Cl: ClusterShape>(
         &mut self,
         _group: &Warpgroup<R, Cl>,
@@ -68,7 +68,7 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     }
 
     /// Called once with all sums that are stored together, before `visit` gets any of them.
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin<const N: usize>(&self, _sums: &mut Accumulator<N>)
     where
         M64<N>: Shape,
@@ -84,7 +84,7 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
     /// Visits fragments that one TMA store writes together, if the epilogue [`LOADS`](Self::LOADS) and the kernel reads no C.
     ///
     /// The epilogue may keep something here, such as a maximum, and write it at the [`end`](Self::end).
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit_all<R: Role, Cl: ClusterShape>(
         &mut self,
         _group: &Warpgroup<R, Cl>,
@@ -97,13 +97,13 @@ pub trait Epilogue: ByValue + KernelArg + AfterWait {
 
     /// Called once by each warp group, by all of its threads, behind its last tile. TMA may still read the last store buffers.
     /// (CUTLASS: `end` of a visitor's callbacks.)
-    #[inline(always)]
+    #[isa::forceinline]
     fn end<R: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<R, Cl>) {}
 
     /// Returns what is stored for these gates and for what belongs to them, if the epilogue is [`GATED`](Self::GATED).
     ///
     /// Both have been visited, with their rows and columns in the product. Here their rows and columns are those in D.
-    #[inline(always)]
+    #[isa::forceinline]
     fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
         gate.zip(up, |gate, up| gate * up)
     }
@@ -121,7 +121,7 @@ pub struct Linear {
 
 impl Epilogue for Linear {
     // `scale` branches once per tile and skips all multiplications if alpha is 1.
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin<const N: usize>(&self, sums: &mut Accumulator<N>)
     where
         M64<N>: Shape,
@@ -129,7 +129,7 @@ impl Epilogue for Linear {
         sums.scale(self.alpha);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
         match c {
             Some(c) => sum.zip(c, |sum, c| sum + self.beta * c),
@@ -150,13 +150,13 @@ pub struct Scales<'a> {
 
 impl Scales<'_> {
     /// Whether there is one scale for the whole tensor.
-    #[inline(always)]
+    #[isa::forceinline]
     fn is_one(&self) -> bool {
         self.values.len() == 1
     }
 
     /// The scale of row `row` of the operand. Rows behind the last one, which are not stored, have 1.
-    #[inline(always)]
+    #[isa::forceinline]
     fn of(&self, token: &impl Waited, row: u32) -> f32 {
         let row = if self.is_one() { 0 } else { row };
         self.values.by(token).get_or(row as usize, 1.0)
@@ -179,7 +179,7 @@ pub struct Scaled<'a> {
 }
 
 impl Scaled<'_> {
-    #[inline(always)]
+    #[isa::forceinline]
     fn by_tensor(&self) -> bool {
         self.a.is_one() && self.b.is_one()
     }
@@ -189,7 +189,7 @@ impl Epilogue for Scaled<'_> {
     const LOADS: bool = true;
 
     // Scales of whole tensors are one factor of all products.
-    #[inline(always)]
+    #[isa::forceinline]
     fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {
         if self.by_tensor() {
             self.alpha *= self.a.of(group, 0) * self.b.of(group, 0);
@@ -197,7 +197,7 @@ impl Epilogue for Scaled<'_> {
         self
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, sum: Fragment, _c: Option<Fragment>) -> Fragment {
         if self.by_tensor() {
             return sum.map(|x| x * self.alpha);
@@ -207,7 +207,7 @@ impl Epilogue for Scaled<'_> {
     }
 
     // One branch for all of them, so that the loads of their scales are in flight together.
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit_all<R: Role, Cl: ClusterShape>(
         &mut self,
         _group: &Warpgroup<R, Cl>,

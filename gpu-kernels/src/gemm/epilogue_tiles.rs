@@ -24,17 +24,17 @@ impl Columns {
         Self { all, tile }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) const fn count(self) -> usize {
         self.all.div_ceil(self.tile)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) const fn is_whole(self) -> bool {
         self.all.is_multiple_of(self.tile)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) const fn column(self, index: usize) -> usize {
         match (self.is_whole(), index) {
             (true, _) => index * self.tile,

@@ -90,14 +90,14 @@ pub trait Link: ByValue + KernelArg + AfterWait {
     const ACTIVATES: bool = false;
 
     /// Called once by each warp group before its first tile ([`Epilogue::prepared`]).
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     fn prepared<R: Role, Cl: ClusterShape>(self, _group: &Warpgroup<R, Cl>) -> Self {
         self
     }
 
     /// Called once by each warp group before it multiplies a tile ([`Epilogue::begin_tile`]).
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin_tile<R: Role, Cl: ClusterShape>(
         &mut self,
         _group: &Warpgroup<R, Cl>,
@@ -111,7 +111,7 @@ pub trait Link: ByValue + KernelArg + AfterWait {
     fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment;
 
     /// Visits fragments that one TMA store writes together ([`Epilogue::visit_all`]).
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit_all<R: Role, Cl: ClusterShape>(
         &mut self,
         _group: &Warpgroup<R, Cl>,
@@ -123,7 +123,7 @@ pub trait Link: ByValue + KernelArg + AfterWait {
     }
 
     /// Called once by each warp group behind its last tile ([`Epilogue::end`]).
-    #[inline(always)]
+    #[isa::forceinline]
     fn end<R: Role, Cl: ClusterShape>(&self, _group: &Warpgroup<R, Cl>) {}
 }
 
@@ -142,12 +142,12 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
     const LOADS: bool = E::LOADS || L::LOADS;
     const ACTIVATES: bool = E::ACTIVATES || L::ACTIVATES;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
         Self { first: self.first.prepared(group), next: self.next.prepared(group) }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin_tile<R: Role, Cl: ClusterShape>(
         &mut self,
         group: &Warpgroup<R, Cl>,
@@ -157,7 +157,7 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
         self.next.begin_tile(group, if E::GATED { of_gated(tile) } else { tile });
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin<const N: usize>(&self, sums: &mut Accumulator<N>)
     where
         M64<N>: Shape,
@@ -165,13 +165,13 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
         self.first.begin(sums);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
         let first = self.first.visit(sum, c);
         if E::GATED { first } else { self.next.visit(first, c) }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit_all<R: Role, Cl: ClusterShape>(
         &mut self,
         group: &Warpgroup<R, Cl>,
@@ -181,13 +181,13 @@ impl<E: Epilogue, L: Link> Epilogue for Then<E, L> {
         self.next.visit_all(group, sums);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
         self.first.end(group);
         self.next.end(group);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
         self.next.visit(self.first.gate(gate, up), None)
     }
@@ -213,12 +213,12 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
     const LOADS: bool = E::LOADS;
     const ACTIVATES: bool = true;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
         Self::new(self.first.prepared(group))
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin_tile<R: Role, Cl: ClusterShape>(
         &mut self,
         group: &Warpgroup<R, Cl>,
@@ -227,7 +227,7 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
         self.first.begin_tile(group, tile);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin<const N: usize>(&self, sums: &mut Accumulator<N>)
     where
         M64<N>: Shape,
@@ -235,13 +235,13 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
         self.first.begin(sums);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
         let first = self.first.visit(sum, c);
         if E::GATED { first } else { first.map(A::apply) }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit_all<R: Role, Cl: ClusterShape>(
         &mut self,
         group: &Warpgroup<R, Cl>,
@@ -253,12 +253,12 @@ impl<E: Epilogue, A: Activation> Epilogue for Activated<E, A> {
         }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
         self.first.end(group);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
         self.first.gate(gate, up).map(A::apply)
     }
@@ -280,18 +280,18 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
     const GATED: bool = true;
     const ACTIVATES: bool = E::ACTIVATES || L::ACTIVATES;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn prepared<R: Role, Cl: ClusterShape>(self, group: &Warpgroup<R, Cl>) -> Self {
         Self { first: self.first.prepared(group), link: self.link.prepared(group) }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
         self.first.end(group);
         self.link.end(group);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin_tile<R: Role, Cl: ClusterShape>(
         &mut self,
         group: &Warpgroup<R, Cl>,
@@ -301,7 +301,7 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
         self.link.begin_tile(group, tile);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin<const N: usize>(&self, sums: &mut Accumulator<N>)
     where
         M64<N>: Shape,
@@ -309,19 +309,19 @@ impl<E: Epilogue, L: Link> Epilogue for Gated<E, L> {
         self.first.begin(sums);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
         self.first.visit(sum, c)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn gate(&self, gate: Fragment, up: Fragment) -> Fragment {
         self.link.visit(gate, None).zip(up, |gate, up| gate * up)
     }
 }
 
 /// The part of D of a gated product's tile.
-#[inline(always)]
+#[isa::forceinline]
 const fn of_gated(tile: TileOfGroup) -> TileOfGroup {
     TileOfGroup { column: tile.column / 2, columns: tile.columns / 2, ..tile }
 }
@@ -336,7 +336,7 @@ pub trait BiasElement: Element {
     fn widened(self) -> f32;
 
     /// Loads the values of a tile's columns, if registers hold them ([`ColumnValues::load`]). Waits for nothing.
-    #[inline(always)]
+    #[isa::forceinline]
     fn hold_columns<R: Role, Cl: ClusterShape>(
         _bias: &DependentSlice<'_, Self>,
         _group: &Warpgroup<R, Cl>,
@@ -347,7 +347,7 @@ pub trait BiasElement: Element {
 
     /// Adds the value of its column to each value of `x`. Waits for the values and, if registers hold them, for the warp's other
     /// lanes ([`ColumnValues::map`]).
-    #[inline(always)]
+    #[isa::forceinline]
     fn add_columns(bias: &DependentSlice<'_, Self>, _held: &ColumnValues, x: Fragment) -> Fragment {
         let bias = bias.by(&x);
         let of = |column: u32| bias.get_or(column as usize, Self::ZERO).widened();
@@ -360,7 +360,7 @@ macro_rules! held {
     ($pair:path) => {
         const LOADS: bool = false;
 
-        #[inline(always)]
+        #[isa::forceinline]
         fn hold_columns<R: Role, Cl: ClusterShape>(
             bias: &DependentSlice<'_, Self>,
             group: &Warpgroup<R, Cl>,
@@ -372,7 +372,7 @@ macro_rules! held {
             })
         }
 
-        #[inline(always)]
+        #[isa::forceinline]
         fn add_columns(
             _bias: &DependentSlice<'_, Self>,
             held: &ColumnValues,
@@ -387,7 +387,7 @@ macro_rules! held {
 impl BiasElement for f32 {
     const ZERO: Self = 0.0;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn widened(self) -> f32 {
         self
     }
@@ -397,7 +397,7 @@ impl BiasElement for bf16 {
     const ZERO: Self = bf16::ZERO;
     held!(isa::cvt::bf16x2_to_f32);
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn widened(self) -> f32 {
         isa::cvt::bf16x2_to_f32(u32::from(self.to_bits()))[0]
     }
@@ -408,7 +408,7 @@ impl BiasElement for f16 {
     const ZERO: Self = f16::ZERO;
     held!(isa::cvt::f16x2_to_f32);
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn widened(self) -> f32 {
         isa::cvt::f16x2_to_f32(u32::from(self.to_bits()))[0]
     }
@@ -438,7 +438,7 @@ impl<'a, T: BiasElement> PerColBias<'a, T> {
 impl<T: BiasElement> Link for PerColBias<'_, T> {
     const LOADS: bool = T::LOADS;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin_tile<R: Role, Cl: ClusterShape>(
         &mut self,
         group: &Warpgroup<R, Cl>,
@@ -447,7 +447,7 @@ impl<T: BiasElement> Link for PerColBias<'_, T> {
         self.held = T::hold_columns(&self.bias, group, &tile);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         T::add_columns(&self.bias, &self.held, x)
     }
@@ -466,7 +466,7 @@ pub struct PerRowBias<'a, T: BiasElement> {
 impl<T: BiasElement> Link for PerRowBias<'_, T> {
     const LOADS: bool = true;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         let bias = self.bias.by(&x);
         let of = |row: u32| bias.get_or(row as usize, T::ZERO).widened();
@@ -486,7 +486,7 @@ pub struct Residual {
 }
 
 impl Link for Residual {
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment {
         match c {
             Some(c) => x.zip(c, |x, c| x + self.factor * c),
@@ -508,7 +508,7 @@ pub struct Clamp {
 }
 
 impl Link for Clamp {
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         x.map(|x| isa::math::min(isa::math::max(x, self.low), self.high))
     }
@@ -563,7 +563,7 @@ impl EltAct {
         Self { kind, p0: e * p0, p1: e * p1, p2: e * p2, p3: e * p3, p4: e * p4 }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn smooth(&self, x: f32) -> f32 {
         let square = isa::math::min(x * x, FAR);
         let p = fma(fma(fma(self.p4, square, self.p3), square, self.p2), square, self.p1);
@@ -586,7 +586,7 @@ impl EltAct {
 impl Link for EltAct {
     const ACTIVATES: bool = true;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         match self.kind {
             RELU => x.map(Relu::apply),

@@ -37,14 +37,14 @@ pub struct IntLinear {
 
 impl Epilogue for IntLinear {
     // [`IntegerSums`] multiplies the sums before they would become f32.
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, sum: Fragment, _c: Option<Fragment>) -> Fragment {
         sum.map(|x| x * self.alpha as f32)
     }
 }
 
 /// Sums a tile of one warp group: `BN` columns of s32.
-#[inline(always)]
+#[isa::forceinline]
 fn sum<G: Config, Rd, const STAGES: usize, const BN: usize>(
     group: &Warpgroup<G::Math, G::Cluster>,
     operands: &mut Consumer<STAGES, Stage<G>, Rd, MainLoop, G::Cluster>,
@@ -83,12 +83,12 @@ macro_rules! main_loop {
             type SourceTurns = ();
             const SOURCE_ROWS: usize = 1;
             const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
-            #[inline(always)]
+            #[isa::forceinline]
             fn source_column(index: usize) -> usize {
                 EpilogueTiles::<G::Output, BN>::column(index)
             }
 
-            #[inline(always)]
+            #[isa::forceinline]
             fn run<const STAGES: usize, const STORES: usize>(
                 tiles: G::Scheduler,
                 mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,

@@ -39,7 +39,7 @@ use pipeline::tile::{EpilogueElement, TileShape};
 /// Each role waits for the primary grid (`griddepcontrol.wait`) before it touches memory that the primary grid
 /// may write. The CTA lets the dependent grid start (`griddepcontrol.launch_dependents`) at once, or after its
 /// last loads if it prefetches.
-#[inline(always)]
+#[isa::forceinline]
 pub fn gemm<G, const STAGES: usize, const STORES: usize>(
     cta: GemmCta<G>,
     a: &MapA<G>,
@@ -194,12 +194,12 @@ where
     type SourceTurns = ();
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
-    #[inline(always)]
+    #[isa::forceinline]
     fn source_column(index: usize) -> usize {
         EpilogueTiles::<G::Output, BN>::column(index)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
@@ -246,7 +246,7 @@ where
     type SourceTurns = ();
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize = 2 * EpilogueTiles::<G::Output, HALF>::COUNT;
-    #[inline(always)]
+    #[isa::forceinline]
     fn source_column(index: usize) -> usize {
         let half = EpilogueTiles::<G::Output, HALF>::COUNT;
         HALF * (index / half) + EpilogueTiles::<G::Output, HALF>::column(index % half)
@@ -255,7 +255,7 @@ where
     // This is written in straight lines for ptxas. If the half that is being stored reaches its store through a loop
     // or a branch, ptxas serialises the wgmmas or inserts a wait (C7514, C7517). So the body of the inner loop starts
     // the next tile, and the path of split tiles stands apart.
-    #[inline(always)]
+    #[isa::forceinline]
     fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
@@ -338,12 +338,12 @@ where
     type SourceTurns = OrderedSequence<1, G::Math, SourceTurns>;
     const SOURCE_ROWS: usize = BLOCKS;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
-    #[inline(always)]
+    #[isa::forceinline]
     fn source_column(index: usize) -> usize {
         EpilogueTiles::<G::Output, BN>::column(index)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
@@ -392,7 +392,7 @@ where
 }
 
 /// Rows of the tile above those of this warp group. Each warp group has 64.
-#[inline(always)]
+#[isa::forceinline]
 pub(super) fn rows_above<R: Role, Cl: ClusterShape>(group: &Warpgroup<R, Cl>) -> usize {
     group.index() as usize * GROUP_ROWS
 }

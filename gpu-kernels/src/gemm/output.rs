@@ -71,7 +71,7 @@ impl<D: Orientation, const N: usize> EpilogueTiles<D, N> {
     /// If `N` is not a multiple of the epilogue tile's width, epilogue tile 0 has the last columns of the tile, and the
     /// last epilogue tile overlaps with it. TMA writes the shared columns twice, so the last store waits until the
     /// first one is written.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn column(index: usize) -> usize {
         Self::ALL.column(index)
     }
@@ -87,7 +87,7 @@ impl<O: Fragments> Orientation for Direct<O> {
     type EpilogueTile = O::EpilogueTile<GROUP_ROWS>;
     type Map<K: MapRank> = K::Map<Self::EpilogueTile, Unshared>;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn store<K: MapRank, M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
         buffers: PublishedBuffer<'_, O, STORES, M, Cl, TILES>,
         map: &Self::Map<K>,
@@ -97,7 +97,7 @@ impl<O: Fragments> Orientation for Direct<O> {
         K::store::<Self::EpilogueTile, _, _, _, _>(buffers, map, at.batch, row, column);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn put<M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
         buffer: &mut FreeBuffer<'_, O, STORES, M, Cl, TILES>,
         index: usize,
@@ -120,7 +120,7 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
     type EpilogueTile = O::EpilogueTile<N>;
     type Map<K: MapRank> = K::Map<Self::EpilogueTile, Unshared>;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn store<K: MapRank, M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
         buffers: PublishedBuffer<'_, O, STORES, M, Cl, TILES>,
         map: &Self::Map<K>,
@@ -130,7 +130,7 @@ impl<O: TransposedFragments, const N: usize> Orientation for SwapAb<O, N> {
         K::store::<Self::EpilogueTile, _, _, _, _>(buffers, map, at.batch, row, column);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn put<M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
         buffer: &mut FreeBuffer<'_, O, STORES, M, Cl, TILES>,
         index: usize,
@@ -158,7 +158,7 @@ impl<D: Orientation> Orientation for Ragged<D> {
     type EpilogueTile = D::EpilogueTile;
     type Map<K: MapRank> = RaggedMap<D::EpilogueTile>;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn store<K: MapRank, M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
         buffers: PublishedBuffer<'_, D::Out, STORES, M, Cl, TILES>,
         map: &Self::Map<K>,
@@ -170,7 +170,7 @@ impl<D: Orientation> Orientation for Ragged<D> {
         buffers.store_of(map, [0, row + rows], of_box - rows, column);
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn put<M: Role, Cl: ClusterShape, const STORES: usize, const TILES: usize>(
         buffer: &mut FreeBuffer<'_, D::Out, STORES, M, Cl, TILES>,
         index: usize,
@@ -221,7 +221,7 @@ where
     /// rows and `columns` columns, and its first element lies at `at`.
     ///
     /// Waits for nothing. The proof that [`store`](Self::store) needs is for this tile.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn begin(&mut self, rows: usize, columns: usize, at: TileOrigin) -> Begun {
         let ((row, column), extent) = (place::<D>(at), [rows as u32, columns as u32]);
         let [rows, columns] = if D::SWAP_AB { [extent[1], extent[0]] } else { extent };
@@ -236,7 +236,7 @@ where
     ///
     /// For each epilogue tile, this waits for a full slot of the ring of C, if there is one, and then for a free store
     /// buffer.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn store<const N: usize>(&mut self, begun: &Begun, mut sums: Accumulator<N>, at: TileOrigin)
     where
         M64<N>: Shape,
@@ -283,7 +283,7 @@ where
     ///
     /// This takes fewer barriers. It is for main loops in which the previous stores have read their buffers long before
     /// the next ones; ping-pong stores too often, and was slower with it (docs/performance.md).
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn store_at_once<const N: usize>(
         &mut self,
         begun: &Begun,
@@ -315,7 +315,7 @@ where
     }
 
     /// Behind the last tile: ends the epilogue, and waits until TMA has read the store buffers.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn tail(self) {
         self.epilogue.end(self.group);
         self.stores.tail();
@@ -333,7 +333,7 @@ where
     /// thread's values of a fragment. The first element lies at `at`.
     ///
     /// For each epilogue tile, this waits for a free store buffer.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn store_ints<const N: usize>(
         &mut self,
         _begun: &Begun,
@@ -361,7 +361,7 @@ where
 }
 
 /// The `count` fragments from column `first` on, visited.
-#[inline(always)]
+#[isa::forceinline]
 fn visit_all<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape, const N: usize>(
     epilogue: &mut E,
     group: &Warpgroup<M, Cl>,
@@ -390,7 +390,7 @@ where
 /// D         8 columns f(g0)·u0    8 columns f(g1)·u1       of a thread: values 0..4         4..8
 /// ```
 /// So a thread has all that it stores, in the right registers.
-#[inline(always)]
+#[isa::forceinline]
 fn gated<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape, const N: usize>(
     epilogue: &E,
     group: &Warpgroup<M, Cl>,
@@ -420,7 +420,7 @@ const fn product_columns<E: Epilogue>() -> usize {
 }
 
 /// Applies the epilogue to a 64 x 16 fragment whose first element lies at `at`.
-#[inline(always)]
+#[isa::forceinline]
 fn visit<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape>(
     epilogue: &E,
     group: &Warpgroup<M, Cl>,
@@ -433,7 +433,7 @@ fn visit<D: Orientation, E: Epilogue, M: Role, Cl: ClusterShape>(
 }
 
 /// The fragment of D of an accumulator's fragment whose first element lies at `at`.
-#[inline(always)]
+#[isa::forceinline]
 fn fragment<D: Orientation, M: Role, Cl: ClusterShape>(
     group: &Warpgroup<M, Cl>,
     values: [f32; 8],
@@ -444,7 +444,7 @@ fn fragment<D: Orientation, M: Role, Cl: ClusterShape>(
 }
 
 /// Row and column in D of an accumulator element at `at`: with swap_ab the two are exchanged.
-#[inline(always)]
+#[isa::forceinline]
 fn place<D: Orientation>(at: TileOrigin) -> (u32, u32) {
     if D::SWAP_AB { (at.col, at.row) } else { (at.row, at.col) }
 }

@@ -37,12 +37,12 @@ where
     const PROMOTES: bool = true;
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize = EpilogueTiles::<G::Output, BN>::COUNT;
-    #[inline(always)]
+    #[isa::forceinline]
     fn source_column(index: usize) -> usize {
         EpilogueTiles::<G::Output, BN>::column(index)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,
@@ -96,7 +96,7 @@ where
     const SOURCE_ROWS: usize = 1;
     const SOURCE_COLS: usize =
         EpilogueTiles::<G::Output, L>::COUNT + EpilogueTiles::<G::Output, W>::COUNT;
-    #[inline(always)]
+    #[isa::forceinline]
     fn source_column(index: usize) -> usize {
         let left = EpilogueTiles::<G::Output, L>::COUNT;
         if index < left {
@@ -107,7 +107,7 @@ where
     }
 
     // In straight lines, as `SplitN` is, and for the same reason.
-    #[inline(always)]
+    #[isa::forceinline]
     fn run<const STAGES: usize, const STORES: usize>(
         tiles: G::Scheduler,
         mut operands: Consumer<STAGES, Stage<G>, Self::Readers, MainLoop, G::Cluster>,

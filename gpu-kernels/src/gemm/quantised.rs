@@ -69,7 +69,7 @@ impl<'a> Amax<'a> {
     }
 
     /// The larger of `so_far` and the magnitudes of this thread's values in D.
-    #[inline(always)]
+    #[isa::forceinline]
     fn larger(&self, so_far: f32, x: &Fragment) -> f32 {
         let inside = |x: f32, row: bool, column: bool| if row && column { x } else { 0.0 };
         let inside = x.map_by(|row| row < self.rows, |column| column < self.columns, inside);
@@ -77,7 +77,7 @@ impl<'a> Amax<'a> {
     }
 
     /// Whether D has all of the thread's values of `x`.
-    #[inline(always)]
+    #[isa::forceinline]
     fn has(&self, x: &Fragment) -> bool {
         let (row, column) = x.coord(x.values.len() - 1);
         row < self.rows && column < self.columns
@@ -87,7 +87,7 @@ impl<'a> Amax<'a> {
 /// The larger of `so_far` and the values' magnitudes.
 ///
 /// The values come in pairs, and the pairs in pairs: one after another each would wait for the one before it.
-#[inline(always)]
+#[isa::forceinline]
 fn largest(so_far: f32, x: &Fragment) -> f32 {
     let [a, b, c, d, e, f, g, h] = x.values.map(isa::math::abs);
     let four = max_nan(max_nan(a, b), max_nan(c, d));
@@ -98,7 +98,7 @@ impl Link for Amax<'_> {
     // So that the fragments of a store come together. It loads nothing.
     const LOADS: bool = true;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         if !self.amax.is_empty() {
             self.amax.by(&x).atomic_max(0, self.larger(0.0, &x));
@@ -106,7 +106,7 @@ impl Link for Amax<'_> {
         x
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit_all<R: Role, Cl: ClusterShape>(
         &mut self,
         _group: &Warpgroup<R, Cl>,
@@ -123,7 +123,7 @@ impl Link for Amax<'_> {
         }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
         if !self.amax.is_empty() {
             group.atomic_max(&self.amax, 0, self.so_far);
@@ -145,13 +145,13 @@ pub struct ScaleD<'a> {
 }
 
 impl Link for ScaleD<'_> {
-    #[inline(always)]
+    #[isa::forceinline]
     fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {
         self.factor *= self.scale.by(group).get_or(0, 1.0);
         self
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, x: Fragment, _c: Option<Fragment>) -> Fragment {
         x.map(|x| x * self.factor)
     }
@@ -199,7 +199,7 @@ pub struct AddC {
 }
 
 impl Link for AddC {
-    #[inline(always)]
+    #[isa::forceinline]
     fn visit(&self, x: Fragment, c: Option<Fragment>) -> Fragment {
         match c {
             Some(c) if self.beta != 0.0 => x.zip(c, |x, c| x + self.beta * c),

@@ -52,7 +52,7 @@ macro_rules! rank {
             type Map<T: TileShape, P: Sharing> = TensorMap<T, P, $rank>;
             const BATCHED: bool = $batched;
 
-            #[inline(always)]
+            #[isa::forceinline]
             fn prefetch<T: TileShape, P: Sharing, R: Roles, Cl: ClusterShape, Plan>(
                 map: &Self::Map<T, P>,
                 cta: &Cta<R, Cl, Plan>,
@@ -60,7 +60,7 @@ macro_rules! rank {
                 map.prefetch(cta);
             }
 
-            #[inline(always)]
+            #[isa::forceinline]
             fn tile<T: TileShape, P: Sharing>(
                 map: &Self::Map<T, P>,
                 $batch: u32,
@@ -71,7 +71,7 @@ macro_rules! rank {
                 map.tile_of($coord, row, col, peers)
             }
 
-            #[inline(always)]
+            #[isa::forceinline]
             fn store<T, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>(
                 buffer: PublishedBuffer<'_, T::Element, DEPTH, Ro, Cl, TILES>,
                 map: &Self::Map<T, Unshared>,
@@ -99,14 +99,14 @@ impl MapRank for Arrays {
     const BATCHED: bool = false;
 
     /// Does nothing: maps in global memory are not known before the wait.
-    #[inline(always)]
+    #[isa::forceinline]
     fn prefetch<T: TileShape, P: Sharing, R: Roles, Cl: ClusterShape, Plan>(
         _map: &Self::Map<T, P>,
         _cta: &Cta<R, Cl, Plan>,
     ) {
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn tile<T: TileShape, P: Sharing>(
         map: &Self::Map<T, P>,
         batch: u32,
@@ -117,7 +117,7 @@ impl MapRank for Arrays {
         map.get(batch).tile(row, col, peers)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn store<T, const DEPTH: usize, Ro: Role, Cl: ClusterShape, const TILES: usize>(
         buffer: PublishedBuffer<'_, T::Element, DEPTH, Ro, Cl, TILES>,
         map: &Self::Map<T, Unshared>,

@@ -60,7 +60,7 @@ impl<A: TileShape, B: TileShape, Cl: ClusterShape> ScaleConfig<A, B, Cl> for Uns
     type Producer<'a> = ();
     const GRANULARITY: Option<[u32; 3]> = None;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin<'a>(
         _args: Self::Args<'a>,
         _token: &impl Waited,
@@ -68,7 +68,7 @@ impl<A: TileShape, B: TileShape, Cl: ClusterShape> ScaleConfig<A, B, Cl> for Uns
         _k: u32,
     ) -> Self::Producer<'a> {
     }
-    #[inline(always)]
+    #[isa::forceinline]
     fn load<Tag: Name>(
         (): &mut (),
         slot: EmptySlot<(A, B), Tag>,
@@ -134,7 +134,7 @@ pub struct BlockwiseProducer<'a, const BM: usize, const COUNT: usize> {
 
 impl<const BM: usize, const COUNT: usize> BlockwiseProducer<'_, BM, COUNT> {
     /// Loads the scale factors of B at `at`, and goes on to the next k tile. Units behind the last row of B get 0.
-    #[inline(always)]
+    #[isa::forceinline]
     fn advance(&mut self) -> [f32; COUNT] {
         let values = self.at.map(|at| self.sfb.get(at).unwrap_or(0.0));
         for at in &mut self.at {
@@ -163,7 +163,7 @@ where
         Some([1, GRANULARITY_N, GRANULARITY_K])
     };
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn begin<'a>(
         args: Self::Args<'a>,
         token: &impl Waited,
@@ -184,7 +184,7 @@ where
         producer
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn load<Tag: Name>(
         producer: &mut Self::Producer<'_>,
         slot: EmptySlot<Self::Slot, Tag>,

@@ -57,14 +57,14 @@ impl WorkTile {
     const NEARLY: u32 = 8;
 
     /// The k tile at which the loading thread arrives at the throttle's epoch.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn nearly_done(&self) -> u32 {
         self.k + self.k_tiles.saturating_sub(Self::NEARLY)
     }
 
     /// Whether this CTA computes the tile's epilogue: it has the tile's first k tile. (CUTLASS
     /// `compute_epilogue`.)
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn computes_epilogue(&self) -> bool {
         self.k == 0
     }
@@ -86,14 +86,14 @@ pub struct TileOrigin {
 
 impl TileOrigin {
     /// The same columns, `rows` further down.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn below(self, rows: usize) -> Self {
         Self { row: self.row + rows as u32, ..self }
     }
 
     /// The same rows, `columns` further to the right.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn right_by(self, columns: usize) -> Self {
         Self { col: self.col + columns as u32, ..self }

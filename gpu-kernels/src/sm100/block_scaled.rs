@@ -42,7 +42,7 @@ pub type ScaledCta<A, B, S, O> = Cta<(Work, Store), Cluster<1, 1>, Plan<A, B, S,
 ///
 /// TMA loads zeros for rows and columns beyond the tensors and does not store them, so M, N and K need not be multiples of
 /// the tile. The factors are whole blocks; those of what lies beyond a tensor are any that are not NaN.
-#[inline(always)]
+#[isa::forceinline]
 pub fn block_scaled_gemm<A, B, S, O, E>(
     cta: ScaledCta<A, B, S, O>,
     (a, b): (&TensorMap<A>, &TensorMap<B>),

@@ -40,7 +40,7 @@ pub type Plan<A, B, O, Cl> = SmemPlan<(
 pub type ClcCta<A, B, O, Cl> = Cta<(Work, Store), Cl, Plan<A, B, O, Cl>>;
 
 /// Runs one CTA of the GEMM, as [`tensor_gemm`](super::tensor_gemm) does. The grid has a cluster for each cluster tile.
-#[inline(always)]
+#[isa::forceinline]
 pub fn clc_gemm<A, B, O, E, Cl>(
     cta: ClcCta<A, B, O, Cl>,
     a: &MapA<A, Cl>,

@@ -49,7 +49,7 @@ pub type PairCta<A, B, O> = Cta<(Work, Store), Pair, Plan<A, B, O>>;
 ///
 /// TMA loads zeros for rows and columns beyond the tensors and does not store them, so M, N and K need not be multiples of
 /// the tile.
-#[inline(always)]
+#[isa::forceinline]
 pub fn pair_gemm<A, B, O, E>(
     cta: PairCta<A, B, O>,
     a: &TensorMap<A>,

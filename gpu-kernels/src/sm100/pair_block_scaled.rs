@@ -59,7 +59,7 @@ pub type ScaledPairCta<A, B, S, O> = Cta<(Work, Store), Pair, Plan<A, B, S, O>>;
 ///
 /// TMA loads zeros for rows and columns beyond the tensors and does not store them, so M, N and K need not be multiples of
 /// the tile. The factors are whole blocks; those of what lies beyond a tensor are any that are not NaN.
-#[inline(always)]
+#[isa::forceinline]
 pub fn block_scaled_pair_gemm<A, B, S, O, E>(
     cta: ScaledPairCta<A, B, S, O>,
     (a, b): (&TensorMap<A>, &TensorMap<B>),

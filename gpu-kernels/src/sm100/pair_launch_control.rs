@@ -39,7 +39,7 @@ pub type Plan<A, B, O> = SmemPlan<(
 pub type PairClcCta<A, B, O> = Cta<(Work, Store), Pair, Plan<A, B, O>>;
 
 /// Runs one CTA of the GEMM, as [`pair_gemm`](super::pair::pair_gemm) does. The grid has a pair for each tile of 256 x 256.
-#[inline(always)]
+#[isa::forceinline]
 pub fn pair_clc_gemm<A, B, O, E>(
     cta: PairClcCta<A, B, O>,
     a: &TensorMap<A>,

@@ -73,7 +73,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Mailbox<WORDS, Ro,
 
     /// The address of words 2·`pair` and 2·`pair` + 1 of thread `thread`. Neighbouring threads are adjacent, so
     /// that a warp's access has no bank conflict.
-    #[inline(always)]
+    #[isa::forceinline]
     fn at(base: u32, thread: u32, pair: usize) -> u32 {
         base + 8 * (pair as u32 * Self::THREADS + thread)
     }
@@ -115,7 +115,7 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
         ],
     );
     type Ends = MailEnds<WORDS, Ro, N, Cl>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         let (full, empty) = (place.base + Self::FULL, place.base + Self::EMPTY);
         // SAFETY: the region's own memory, initialised once.
@@ -126,7 +126,7 @@ unsafe impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> Region
         isa::debug::label_barrier(full, N::FULL, 0);
         isa::debug::label_barrier(empty, N::EMPTY, 0);
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         MailEnds {
             outbox: OutboxEnd { base: place.base, mail: PhantomData },
@@ -192,7 +192,7 @@ pub struct InboxEnd<const WORDS: usize, Ro, N, Cl> {
 }
 
 /// This thread's index among the threads of its role.
-#[inline(always)]
+#[isa::forceinline]
 fn thread_of_role<Ro: Role, Cl: ClusterShape>(group: &Warpgroup<Ro, Cl>) -> u32 {
     group.index() * WARPGROUP_THREADS + group.thread()
 }
@@ -201,7 +201,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> OutboxEnd<WORDS, R
     /// Gives the end to a warp group of the role. Every warp group of the role must take its end.
     ///
     /// (PTX `mapa.shared::cluster`.) See the example of [`OutboxEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Outbox<'_, WORDS, Ro, N, Cl> {
         let size = Cl::SIZE as u32;
         let next = if group.coord().rank() + 1 == size { 0 } else { group.coord().rank() + 1 };
@@ -220,7 +220,7 @@ impl<const WORDS: usize, Ro: Role, N: Name, Cl: ClusterShape> InboxEnd<WORDS, Ro
     /// Gives the end to a warp group of the role. Every warp group of the role must take its end.
     ///
     /// (PTX `mapa.shared::cluster`.) See the example of [`InboxEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Inbox<'_, WORDS, Ro, N, Cl> {
         let (rank, size) = (group.coord().rank(), Cl::SIZE as u32);
         let before = if rank == 0 { size - 1 } else { rank - 1 };

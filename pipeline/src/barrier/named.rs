@@ -114,11 +114,11 @@ unsafe impl<A: Arrivals, W: Role, N: Name> Region for NamedBarrier<A, W, N> {
         },
     );
     type Ends = NamedEnds<A, W, N>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         isa::debug::label_named_barrier(place.barrier, N::NAME);
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         NamedEnds {
             arriver: Arriver { id: place.barrier, name: PhantomData },

@@ -80,13 +80,13 @@ unsafe impl<Ro: Role, N: Name> Region for NamedSequence<Ro, N> {
     const NAME: &'static str = name_of::<N>();
     const FACTS: RegionFacts = RegionFacts::of("NamedSequence", Self::TURNS.split_at(Ro::GROUPS).0);
     type Ends = NamedSequenceEnd<Ro, N>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         for group in 0..Self::BARRIERS {
             isa::debug::label_named_barrier(place.barrier + group, N::NAME);
         }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         NamedSequenceEnd { first: place.barrier, name: PhantomData }
     }

@@ -194,13 +194,13 @@ unsafe impl<N: Name, const ARRIVALS: usize, F: Start> Region for LoadOrderBarrie
         }],
     );
     type Ends = LoadOrderEnds<N, ARRIVALS, F>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         // SAFETY: the region's own memory, initialised once.
         unsafe { isa::mbarrier::init(place.base, ARRIVALS as u32) };
         isa::debug::label_barrier(place.base, N::NAME, 0);
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         LoadOrderEnds {
             main_loop: MainLoopEnd { barrier: place.base, name: PhantomData },
@@ -232,7 +232,7 @@ impl<N: Name> MainLoopEnd<N> {
     /// Gives the end to an elected thread.
     ///
     /// See the example of [`LoadOrderBarrier`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<Ro: Role, Cl: ClusterShape>(self, _one: &Elected<Ro, Cl>) -> MainLoopLoads<N> {
         MainLoopLoads { barrier: self.barrier, name: PhantomData }
     }
@@ -242,7 +242,7 @@ impl<N: Name, const ARRIVALS: usize> MainLoopEnd<N, ARRIVALS> {
     ///
     /// A step is complete when all of them have arrived. (CUTLASS `params.group_size`.) See the example of
     /// [`MainLoopEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn split(self) -> [MainLoopEnd<N>; ARRIVALS] {
         core::array::from_fn(|_| MainLoopEnd { barrier: self.barrier, name: PhantomData })
     }
@@ -309,7 +309,7 @@ impl Arrived<'_> {
     /// Advances to the next step.
     ///
     /// (CUTLASS `PipelineState::operator++`.) See the example of [`Arrived`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn step(self) {}
 }
 
@@ -334,7 +334,7 @@ impl<N: Name, F: Start> EpilogueEnd<N, F> {
     /// Gives the end to an elected thread.
     ///
     /// See the example of [`EpilogueEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<Ro: Role, Cl: ClusterShape>(self, _one: &Elected<Ro, Cl>) -> EpilogueLoads<N, F> {
         EpilogueLoads {
             barrier: self.barrier,
@@ -416,6 +416,6 @@ impl Passed<'_> {
     /// Advances to the next step.
     ///
     /// (CUTLASS `PipelineState::operator++`.) See the example of [`Passed`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn step(self) {}
 }

@@ -90,7 +90,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
         }],
     );
     type Ends = SequenceEnd<DEPTH, Ro, N>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         for i in 0..(DEPTH * Ro::GROUPS) as u32 {
             // SAFETY: the region's own memory, initialised once.
@@ -98,7 +98,7 @@ unsafe impl<const DEPTH: usize, Ro: Role, N: Name> Region for OrderedSequence<DE
             isa::debug::label_barrier(place.base + 8 * i, N::NAME, i);
         }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         SequenceEnd { base: place.base, name: PhantomData }
     }
@@ -127,7 +127,7 @@ impl<const DEPTH: usize, Ro: Role, N: Name> SequenceEnd<DEPTH, Ro, N> {
     /// Gives the end to a warp group: group i of the role is group i of the sequence.
     ///
     /// (CUTLASS `params.group_id`.) See the example of [`OrderedSequence`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<Cl: ClusterShape>(self, group: &Warpgroup<Ro, Cl>) -> Sequence<'_, DEPTH, Ro, N, Cl> {
         // Group 0 does not wait in its first round, like a producer on a fresh ring.
         let phase = u32::from(group.index() == 0);

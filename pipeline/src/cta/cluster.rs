@@ -116,7 +116,7 @@ pub struct ClusterCoord<Cl> {
 }
 
 impl<Cl: ClusterShape> ClusterCoord<Cl> {
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn read() -> Self {
         let rank = if Cl::SIZE == 1 { 0 } else { isa::cluster::cta_rank() };
         Self { rank, shape: PhantomData }
@@ -124,21 +124,21 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     /// The CTA's rank in the cluster, `0..Cl::SIZE`.
     ///
     /// (CUTLASS `block_rank_in_cluster()`.) See the example of [`ClusterCoord`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn rank(self) -> u32 {
         self.rank
     }
     /// The CTA's position along M.
     ///
     /// (CUTLASS `block_id_in_cluster().x`.) See the example of [`ClusterCoord`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn m(self) -> u32 {
         if const { Cl::N == 1 } { self.rank } else { self.rank % Cl::M as u32 }
     }
     /// The CTA's position along N.
     ///
     /// (CUTLASS `block_id_in_cluster().y`.) See the example of [`ClusterCoord`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn n(self) -> u32 {
         // The compiler does not know that the rank is less than the cluster's size.
         if const { Cl::N == 1 } { 0 } else { self.rank / Cl::M as u32 }
@@ -146,19 +146,19 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     /// The index of this cluster in the grid.
     ///
     /// (PTX `%ctaid.x`; CUTLASS `cluster_id_in_grid()`.) See the example of [`ClusterCoord`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn cluster_id(self) -> u32 {
         isa::thread::block_idx_x() / Cl::SIZE as u32
     }
     /// The number of clusters in the grid.
     ///
     /// (PTX `%nctaid.x`; CUTLASS `cluster_grid_dims()`.) See the example of [`ClusterCoord`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn clusters(self) -> u32 {
         isa::thread::grid_dim_x() / Cl::SIZE as u32
     }
     /// Whether this CTA shares an operand with CTA `rank`, which is in the same row or the same column.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn shares_with(self, rank: u32) -> bool {
         let m = Cl::M as u32;
         rank % m == self.m() || rank / m == self.n()
@@ -169,7 +169,7 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     /// The CTAs with this CTA's m, which need the same rows of A.
     ///
     /// (PTX: the mask of `.multicast::cluster`; CUTLASS `mcast_mask_a`.) See the example of [`ClusterCoord`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn sharing_a(self) -> Peers<Cl::SharesA> {
         let mut mask = 0;
         let mut n = 0;
@@ -182,7 +182,7 @@ impl<Cl: ClusterShape> ClusterCoord<Cl> {
     /// The CTAs with this CTA's n, which need the same rows of B.
     ///
     /// (PTX: the mask of `.multicast::cluster`; CUTLASS `mcast_mask_b`.) See the example of [`Peers`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn sharing_b(self) -> Peers<Cl::SharesB> {
         let mask: u32 = (1 << Cl::M) - 1;
         let mask = (mask << (self.n() * Cl::M as u32)) as u16;

@@ -168,7 +168,7 @@ pub(crate) const fn is_pair<Cl: ClusterShape>() -> bool {
 
 impl<Cl: ClusterShape> ClusterCoord<Cl> {
     /// Whether this CTA leads its pair: its rank is even. (CUTLASS `is_mma_leader_cta`.)
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn leads(self) -> bool {
         self.rank().is_multiple_of(2)
     }
@@ -208,13 +208,13 @@ pub struct Leader<R, Cl> {
 
 impl<R: Role, Cl: ClusterShape> Leader<R, Cl> {
     /// The caller is the elected thread of the CTA that leads.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn new(at: ClusterCoord<Cl>) -> Self {
         Self { at, here: PhantomData }
     }
 
     /// This CTA's place in its cluster. See the example of [`Leader`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }

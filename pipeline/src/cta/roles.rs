@@ -183,7 +183,7 @@ impl<R: Roles, Cl: ClusterShape, P> Cta<R, Cl, P> {
     /// It is the first thing that a thread of the kernel does, and each thread does it once. The block has
     /// [`Self::THREADS`] threads, the cluster has the shape `Cl`, and the launch has the dynamic shared memory
     /// of the plan `P`.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const unsafe fn enter() -> Self {
         Self { shape: PhantomData }
     }
@@ -256,7 +256,7 @@ unsafe impl<R: Roles, Cl: ClusterShape, P: Regions> KernelArg for Cta<R, Cl, Sme
         first_barrier: SmemPlan::<P>::first_barrier::<R>(),
         regions: P::FACTS,
     });
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn from_abi((): ()) -> Self {
         // SAFETY: the caller is a kernel's entry point, whose metadata has this token's facts.
         unsafe { Self::enter() }
@@ -286,7 +286,7 @@ impl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {
     /// This CTA's place in its cluster.
     ///
     /// (CUTLASS `block_id_in_cluster`.) See the example of [`Ready`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
@@ -425,21 +425,21 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
     ///
     /// (CUTLASS `canonical_warp_group_idx()`, minus the index of the role's first warp group.) See the example
     /// of [`Warpgroup`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn index(&self) -> u32 {
         self.index
     }
     /// This CTA's place in its cluster.
     ///
     /// (CUTLASS `block_id_in_cluster`.) See the example of [`Warpgroup`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
     /// This thread's index in the group, `0..128`.
     ///
     /// (PTX `%tid.x`; CUTLASS `threadIdx.x % NumThreadsPerWarpGroup`.) See the example of [`Warpgroup`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn thread(&self) -> u32 {
         isa::thread::thread_idx_x() % WARPGROUP_THREADS
     }
@@ -539,7 +539,7 @@ impl<R: Role, Cl: ClusterShape> Warp<R, Cl> {
     /// This CTA's place in its cluster.
     ///
     /// (CUTLASS `block_id_in_cluster`.) See the example of [`Warp`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }
@@ -607,7 +607,7 @@ impl<R: Role, Cl: ClusterShape> Elected<R, Cl> {
     /// This CTA's place in its cluster.
     ///
     /// (CUTLASS `block_id_in_cluster`.) See the example of [`Elected`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn coord(&self) -> ClusterCoord<Cl> {
         self.at
     }

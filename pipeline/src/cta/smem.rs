@@ -103,9 +103,9 @@ unsafe impl Region for () {
     const BYTES: usize = 0;
     const ALIGN: usize = 1;
     type Ends = ();
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(_place: Place) {}
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(_place: Place) {}
 }
 
@@ -146,14 +146,14 @@ unsafe impl<C: Condition, R: Region> Region for When<C, R> {
     const NAME: &'static str = R::NAME;
     const FACTS: RegionFacts = if C::HOLDS { R::FACTS } else { RegionFacts::of("none", &[]) };
     type Ends = Option<R::Ends>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         if C::HOLDS {
             // SAFETY: the caller's contract is `R`'s.
             unsafe { R::init(place) }
         }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         // SAFETY: the caller's contract is `R`'s.
         if C::HOLDS { Some(unsafe { R::ends(place) }) } else { None }
@@ -249,7 +249,7 @@ const fn barriers_before(barriers: &[u32], index: usize) -> u32 {
 
 impl Place {
     /// The place of region `INDEX` of the list `R` that starts here.
-    #[inline(always)]
+    #[isa::forceinline]
     fn of<R: Regions, const INDEX: usize>(self) -> Self {
         let base = self.base + const { offset(R::SIZES, INDEX) as u32 };
         let bytes = const { R::SIZES[INDEX].0 as u32 };
@@ -292,12 +292,12 @@ macro_rules! tuple_of_regions {
                 ..$region::FACTS
             }),+];
             type Ends = ($($region::Ends,)+);
-            #[inline(always)]
+            #[isa::forceinline]
             unsafe fn init(place: Place) {
                 // SAFETY: the caller's contract; places are disjoint.
                 $(unsafe { $region::init(place.of::<Self, $index>()) };)+
             }
-            #[inline(always)]
+            #[isa::forceinline]
             unsafe fn ends(place: Place) -> Self::Ends {
                 // SAFETY: the caller's contract; places are disjoint.
                 ($(unsafe { $region::ends(place.of::<Self, $index>()) },)+)
@@ -313,9 +313,9 @@ unsafe impl Regions for () {
     const NAMES: &'static [&'static str] = &[];
     const FACTS: &'static [RegionFacts] = &[];
     type Ends = ();
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(_place: Place) {}
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(_place: Place) {}
 }
 

@@ -55,7 +55,7 @@ use isa::device;
 pub struct BeforeWait<T>(ManuallyDrop<T>);
 
 impl<T> Drop for BeforeWait<T> {
-    #[inline(always)]
+    #[isa::forceinline]
     fn drop(&mut self) {
         isa::griddepcontrol::wait();
         // SAFETY: the token is dropped here once; `token`, which takes it, forgets `self`.
@@ -64,7 +64,7 @@ impl<T> Drop for BeforeWait<T> {
 }
 
 impl<T> BeforeWait<T> {
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn of(token: T) -> Self {
         Self(ManuallyDrop::new(token))
     }
@@ -80,7 +80,7 @@ impl<T> BeforeWait<T> {
     }
 
     /// The token inside, for what is allowed before the wait too.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn token(self) -> T {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used again, and not dropped: the token is taken once.
@@ -94,7 +94,7 @@ macro_rules! coord {
             /// This CTA's place in its cluster.
             ///
             /// (CUTLASS `block_id_in_cluster`.) See the example of [`BeforeWait`].
-            #[inline(always)]
+            #[isa::forceinline]
             pub fn coord(&self) -> ClusterCoord<Cl> {
                 self.0.coord()
             }

@@ -65,15 +65,15 @@ pub struct ClcFetch<const STAGES: usize, const WARPS: usize, Ro, Tag, Cl, const 
 struct Layout<const STAGES: usize>(u32);
 
 impl<const STAGES: usize> Layout<STAGES> {
-    #[inline(always)]
+    #[isa::forceinline]
     const fn answer(self, stage: u32) -> u32 {
         self.0 + ANSWER * stage
     }
-    #[inline(always)]
+    #[isa::forceinline]
     const fn full(self, stage: u32) -> u32 {
         self.answer(STAGES as u32) + 8 * stage
     }
-    #[inline(always)]
+    #[isa::forceinline]
     const fn empty(self, stage: u32) -> u32 {
         self.full(STAGES as u32) + 8 * stage
     }
@@ -196,7 +196,7 @@ unsafe impl<
     );
     type Ends = ClcEnds<STAGES, WARPS, Ro, Tag, Cl, LEADERS>;
 
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         let at = Layout::<STAGES>(place.base);
         for stage in 0..STAGES as u32 {
@@ -210,7 +210,7 @@ unsafe impl<
         }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         let at = Layout(place.base);
         ClcEnds {
@@ -308,7 +308,7 @@ impl<const STAGES: usize, Tag: Name, Cl: ClusterShape> ClcWarpEnd<STAGES, Tag, C
     /// The tiles of this cluster, for one thread.
     ///
     /// See the example of [`ClcFetch`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<R: Role>(self, one: &Elected<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {
         ClcTiles::new(self.at, one.coord(), false)
     }
@@ -318,7 +318,7 @@ impl<const STAGES: usize, Tag: Name, Cl: ClusterShape> ClcLeaderEnd<STAGES, Tag,
     /// The tiles of this pair, for the thread that multiplies for both of its CTAs.
     ///
     /// See the example of [`ClcLeaderEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<R: Role>(self, leader: &Leader<R, Cl>) -> ClcTiles<STAGES, Tag, Cl> {
         ClcTiles::new(self.at, leader.coord(), false)
     }
@@ -328,7 +328,7 @@ impl<const STAGES: usize, Ro: Role, Tag: Name, Cl: ClusterShape> ClcGroupEnd<STA
     /// The tiles of this cluster, for a warp group.
     ///
     /// See the example of [`ClcFetch`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> ClcTiles<STAGES, Tag, Cl> {
         ClcTiles::new(self.at, group.coord(), true)
     }
@@ -352,7 +352,7 @@ pub struct ClcTiles<const STAGES: usize, Tag, Cl> {
 }
 
 impl<const STAGES: usize, Tag: Name, Cl: ClusterShape> ClcTiles<STAGES, Tag, Cl> {
-    #[inline(always)]
+    #[isa::forceinline]
     fn new(at: Layout<STAGES>, coord: ClusterCoord<Cl>, warp: bool) -> Self {
         let own = Some(coord.cluster_id());
         let state = PipelineState::start();

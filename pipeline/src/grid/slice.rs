@@ -77,27 +77,27 @@ macro_rules! dependent_slice {
             }
 
             /// The memory, without access to it.
-            #[inline(always)]
+            #[isa::forceinline]
             pub(crate) const fn memory(&self) -> SliceAbi {
                 SliceAbi { address: self.address, elements: self.elements }
             }
 
             /// The number of elements. It is known before the wait.
-            #[inline(always)]
+            #[isa::forceinline]
             #[must_use]
             pub fn len(&self) -> usize {
                 self.elements as usize
             }
 
             /// Whether there is no element.
-            #[inline(always)]
+            #[isa::forceinline]
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.elements == 0
             }
 
             /// The slice, for a thread that has waited for the primary grids.
-            #[inline(always)]
+            #[isa::forceinline]
             #[must_use]
             pub fn by(&self, _token: &impl Waited) -> $slice<'a, T> {
                 let memory = SliceAbi { address: self.address, elements: self.elements };
@@ -111,7 +111,7 @@ macro_rules! dependent_slice {
         unsafe impl<'a, T: Element> KernelArg for $name<'a, T> {
             type Abi = Self;
             const META: ParamMeta = <$slice<'a, T> as KernelArg>::META;
-            #[inline(always)]
+            #[isa::forceinline]
             unsafe fn from_abi(abi: Self) -> Self {
                 abi
             }
@@ -225,7 +225,7 @@ impl<'a, T: Element> ConstantSlice<'a, T> {
     }
 
     /// The slice, for any thread. See the example of [`ConstantSlice`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn all(&self) -> DeviceSlice<'a, T> {
         let memory = SliceAbi { address: self.address, elements: self.elements };

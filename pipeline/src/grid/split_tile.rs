@@ -84,7 +84,7 @@ impl<'a> SplitTiles<'a> {
 
     /// The address of a slot. If the workspace has no such slot, it is 0, so that the first access faults and ends the
     /// grid.
-    #[inline(always)]
+    #[isa::forceinline]
     fn slot<const N: usize>(&self, slot: u32) -> *mut Quad {
         let quads = const { slot_quads(N) as u64 };
         let first = u64::from(slot) * quads;
@@ -162,7 +162,7 @@ impl<'a> SplitTiles<'a> {
 
 impl<const N: usize> SplitTile<'_, N> {
     /// The parts of the tile. See the example of [`SplitTiles`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn parts(&self) -> u32 {
         self.parts
@@ -196,7 +196,7 @@ impl<const N: usize> SplitTile<'_, N> {
     ///     sum
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn values<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>, part: u32) -> Rows {
         place_of(group).0.map(|row| self.value(part, row))
@@ -250,7 +250,7 @@ impl<const N: usize> SplitTile<'_, N> {
     }
 
     /// The address of a part's slot.
-    #[inline(always)]
+    #[isa::forceinline]
     fn slot(&self, part: u32) -> *mut Quad {
         self.tiles.slot::<N>(self.first + part)
     }
@@ -258,20 +258,20 @@ impl<const N: usize> SplitTile<'_, N> {
 
 /// This thread's rows, and its first column. They are opaque, because a caller's main loop would hold addresses that
 /// follow from them.
-#[inline(always)]
+#[isa::forceinline]
 fn place_of<R: Role, Cl: ClusterShape>(group: &Warpgroup<R, Cl>) -> (Rows<u32>, u32) {
     (group.rows().map(isa::misc::opaque), isa::misc::opaque(group.place(0).1))
 }
 
 /// The address of a row's value.
-#[inline(always)]
+#[isa::forceinline]
 fn value_at(slot: *mut Quad, row: u32) -> *mut u32 {
     let values = slot.wrapping_add(COUNTER as usize).cast::<u32>();
     values.wrapping_add(row as usize % GROUP_ROWS)
 }
 
 /// The address of quad `quad` of a row's sums.
-#[inline(always)]
+#[isa::forceinline]
 fn sums_at<const N: usize>(slot: *mut Quad, row: u32, quad: u32) -> *mut Quad {
     let (row, quad) = (row as usize % GROUP_ROWS, quad as usize % (N / 4));
     slot.wrapping_add(COUNTER as usize + GROUP_ROWS / 4 + row * (N / 4) + quad)
@@ -282,7 +282,7 @@ fn sums_at<const N: usize>(slot: *mut Quad, row: u32, quad: u32) -> *mut Quad {
 unsafe impl KernelArg for SplitTiles<'_> {
     type Abi = SliceAbi;
     const META: ParamMeta = <DeviceSliceMut<'_, Quad> as KernelArg>::META;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn from_abi(abi: SliceAbi) -> Self {
         Self(abi, core::marker::PhantomData)
     }

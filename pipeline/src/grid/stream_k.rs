@@ -86,7 +86,7 @@ impl<const N: usize> Part<N> {
     /// All `N` columns.
     ///
     /// See the example of [`Part`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn whole() -> Self {
         Self { before: 0, first: 0, columns: N }
@@ -95,7 +95,7 @@ impl<const N: usize> Part<N> {
     /// The first `N` of `N` + `R` columns.
     ///
     /// See the example of [`Part`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn left<const R: usize>() -> Self {
         Self { before: 0, first: 0, columns: N + R }
@@ -104,7 +104,7 @@ impl<const N: usize> Part<N> {
     /// The last `N` of `L` + `N` columns.
     ///
     /// See the example of [`Part`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn right<const L: usize>() -> Self {
         Self { before: 1, first: L, columns: L + N }
@@ -125,7 +125,7 @@ impl<const N: usize> Part<N> {
     /// }
     /// assert_eq!(Part::<104>::block(2, 3).first(), 208);
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub const fn block(block: usize, count: usize) -> Self {
@@ -143,7 +143,7 @@ impl<const N: usize> Part<N> {
     /// # use warpipe_pipeline::grid::Part;
     /// assert_eq!(Part::<64>::right::<128>().first(), 128);
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn first(&self) -> usize {
         self.first
@@ -169,14 +169,14 @@ pub struct PeerCtas {
 
 impl PeerCtas {
     /// CTA `cta` alone. See the example of [`Part`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn one(cta: u32) -> Self {
         Self { first: cta, stride: 0, count: 1 }
     }
 
     /// CTA `index` of these. See the example of [`PeerCtas`].
-    #[inline(always)]
+    #[isa::forceinline]
     fn at(self, index: u32) -> u32 {
         self.first.wrapping_sub(index * self.stride)
     }
@@ -388,7 +388,7 @@ impl Partials<'_> {
 unsafe impl KernelArg for Partials<'_> {
     type Abi = SliceAbi;
     const META: ParamMeta = <DeviceSliceMut<'_, Quad> as KernelArg>::META;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn from_abi(abi: SliceAbi) -> Self {
         Self(abi, core::marker::PhantomData)
     }

@@ -94,7 +94,7 @@ impl Throttle<'_> {
     /// CTAs.
     ///
     /// See the example of [`Throttle`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<'a, R: Role, Cl: ClusterShape>(
         &'a self,
         _one: &'a Elected<R, Cl>,
@@ -165,7 +165,7 @@ impl ThrottleEnd<'_> {
 unsafe impl KernelArg for Throttle<'_> {
     type Abi = SliceAbi;
     const META: ParamMeta = <DeviceSliceMut<'_, u32> as KernelArg>::META;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn from_abi(abi: SliceAbi) -> Self {
         Self(abi, PhantomData)
     }

@@ -50,13 +50,13 @@ pub trait Pack: Element + MulBy<Self, Sum = f32> {
     fn pack(low: f32, high: f32) -> u32;
 }
 impl Pack for bf16 {
-    #[inline(always)]
+    #[isa::forceinline]
     fn pack(low: f32, high: f32) -> u32 {
         isa::cvt::bf16x2(low, high)
     }
 }
 impl Pack for f16 {
-    #[inline(always)]
+    #[isa::forceinline]
     fn pack(low: f32, high: f32) -> u32 {
         isa::cvt::f16x2(low, high)
     }
@@ -97,7 +97,7 @@ where
     M64<K>: AShape,
 {
     /// Rounds a thread's values of an accumulator, in the order of its registers.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn pack(values: &[f32]) -> Self
     where
         E: Pack,
@@ -112,7 +112,7 @@ where
     }
 
     /// Returns the registers, four for each 16 columns.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn registers(&mut self) -> &mut [[u32; 4]] {
         self.regs.as_mut()
     }

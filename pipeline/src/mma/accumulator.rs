@@ -146,7 +146,7 @@ where
     /// # use warpipe_pipeline::prelude::*;
     /// assert_eq!(Accumulator::<64>::zeros().fragment(3), [0.0; 8]);
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn zeros() -> Self {
         Self { regs: [<M64<N> as Shape<S>>::ZERO; BLOCKS] }
@@ -234,7 +234,7 @@ where
     /// Returns the blocks of 64 rows, from the top.
     ///
     /// (CUTLASS: slicing the accumulator fragment.) See the example of [`TallAccumulator`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn blocks(self) -> [TallAccumulator<N, 1, S>; BLOCKS] {
         self.regs.map(|regs| TallAccumulator { regs: [regs] })
     }
@@ -248,7 +248,7 @@ where
     /// column 16 `fragment`.
     ///
     /// (CUTLASS: indexing the accumulator fragment.) See the example of [`Accumulator`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn fragment(&self, fragment: usize) -> [S; 8] {
         self.fragment_at(16 * fragment)
@@ -271,7 +271,7 @@ where
     /// }
     /// # assert_eq!(last(&Accumulator::zeros()), [0.0; 8]);
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn fragment_at(&self, column: usize) -> [S; 8] {
         #[cfg(not(target_arch = "nvptx64"))]
@@ -292,7 +292,7 @@ where
     ///
     /// (PTX `cvt.rn.f32.s32` for each value; CUTLASS `NumericArrayConverter`.) See the example of
     /// [`IntAccumulator`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn to_f32(&self) -> Accumulator<N> {
         let mut regs = <M64<N> as Shape>::ZERO;
         for (to, from) in regs.as_mut().iter_mut().zip(self.regs[0].as_ref()) {
@@ -307,25 +307,25 @@ where
     M64<N>: Shape,
 {
     /// Creates an accumulator from registers that a wgmma has written and a wait has retired.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn from_regs(regs: <M64<N> as Shape>::Regs) -> Self {
         Self { regs: [regs] }
     }
 
     /// Returns this thread's values, in the order of the registers: fragment by fragment.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn values(&self) -> &[f32] {
         self.regs[0].as_ref()
     }
 
     /// Returns this thread's values, to be changed.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn values_mut(&mut self) -> &mut [f32] {
         self.regs[0].as_mut()
     }
 
     /// Returns the registers.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn into_regs(self) -> <M64<N> as Shape>::Regs {
         let [regs] = self.regs;
         regs
@@ -337,7 +337,7 @@ where
     ///
     /// (PTX `cvt.rn.bf16x2.f32`; CUTLASS `convert_type`, `convert_layout_acc_Aregs`.) See the
     /// example of [`AFragment`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn to_a<E: Pack>(&self) -> AFragment<E, N>
     where
         M64<N>: AShape,
@@ -356,7 +356,7 @@ where
     ///     sum
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn scale(&mut self, factor: f32) {
         #[allow(clippy::float_cmp)] // Only exactly 1 may skip the multiplication.
         if factor != 1.0 {
@@ -386,7 +386,7 @@ where
     ///     }
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn promote(&mut self, part: &Self) {
         for (sum, x) in self.regs[0].as_mut().iter_mut().zip(part.values()) {
             *sum += x;
@@ -394,14 +394,14 @@ where
     }
 
     /// Returns values 4i to 4i + 3 of this thread, in the order of the registers.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn quad(&self, i: usize) -> [f32; 4] {
         let regs = self.regs[0].as_ref();
         core::array::from_fn(|j| regs[4 * i + j])
     }
 
     /// Adds `pair`, times `by`, to values 2i and 2i + 1 of this thread.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn fma_pair(&mut self, i: usize, pair: [f32; 2], by: f32) {
         let regs = self.regs[0].as_mut();
         for j in 0..2 {
@@ -410,7 +410,7 @@ where
     }
 
     /// Adds `quad` to values 4i to 4i + 3 of this thread.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn add_quad(&mut self, i: usize, quad: [f32; 4]) {
         let regs = self.regs[0].as_mut();
         for j in 0..4 {
@@ -577,7 +577,7 @@ where
     }
 
     /// Takes the batch apart after the wait.
-    #[inline(always)]
+    #[isa::forceinline]
     fn waited(self) -> (TallAccumulator<N, BLOCKS, S>, Op::Retired) {
         let mut this = ManuallyDrop::new(self);
         this.fence();
@@ -607,7 +607,7 @@ where
     }
 
     /// Keeps later uses of the accumulator after the wait.
-    #[inline(always)]
+    #[isa::forceinline]
     fn fence(&mut self) {
         // To the compiler the registers have had their values since the wgmma was issued. The fence
         // keeps it from moving their first use above the wait (CUTLASS `warpgroup_fence_operand`).

@@ -70,7 +70,7 @@ impl ColumnValues {
     /// All threads of the warp group call this together. On the model, a tile of more columns is an error at the kernel's line.
     /// It waits for nothing: if `value` loads, the loads are in flight
     /// until [`map`](Self::map) needs them.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn load<Ro: Role, Cl: ClusterShape>(
         group: &Warpgroup<Ro, Cl>,
         tile: &TileOfGroup,
@@ -104,7 +104,7 @@ impl ColumnValues {
     ///
     /// All threads of the warp group call this together. Waits for the warp's other lanes, and for the loads of
     /// [`load`](Self::load). (PTX `shfl.sync.idx.b32`.)
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn map(
         &self,
@@ -129,7 +129,7 @@ impl ColumnValues {
     }
 
     /// Word `index` of this thread. Where the index is known, this is a register.
-    #[inline(always)]
+    #[isa::forceinline]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn word(&self, index: u32) -> u32 {
         #[cfg(not(target_arch = "nvptx64"))]

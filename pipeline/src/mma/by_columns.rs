@@ -55,7 +55,7 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
     /// ```
     ///
     /// (CUTLASS: the `AtomLayoutMNK` of `make_tiled_mma`.) See the example of [`ByColumns`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by_columns(self) -> ByColumns<Self> {
         ByColumns(self)
     }
@@ -94,7 +94,7 @@ where
         // COLUMNS, because a group's share is below GROUPS.
         unsafe { St::issue::<Alone<Rd>, N, BLOCKS>(self.0.data(), 0, first, regs, accumulate) }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn retired(self) -> Self::Retired {
         // SAFETY: the caller's contract.
         unsafe { self.0.into_retired() }

@@ -27,7 +27,7 @@ pub const GROUP_ROWS: usize = 64;
 /// use warpipe_pipeline::mma::row_of;
 /// assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(row_of), [0, 0, 1, 1, 0, 0, 1, 1]);
 /// ```
-#[inline(always)]
+#[isa::forceinline]
 #[must_use]
 pub const fn row_of(i: usize) -> usize {
     i / 2 % 2
@@ -60,7 +60,7 @@ pub struct Fragment {
 impl Fragment {
     /// Creates the fragment of `group` with these values. Its first row and column in the result
     /// are `row` and `column`.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn new<Ro: Role, Cl: ClusterShape>(
         group: &Warpgroup<Ro, Cl>,
         values: [f32; 8],
@@ -73,7 +73,7 @@ impl Fragment {
 
     /// Returns the same values for a result whose rows are the accumulator's columns (`swap_ab`).
     /// The fragment's first row becomes the result's first column.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn transposed(self) -> Self {
         let (row, column) = self.first;
@@ -81,13 +81,13 @@ impl Fragment {
     }
 
     /// Whether rows of the result are columns of the accumulator ([`transposed`](Self::transposed)).
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) const fn is_transposed(&self) -> bool {
         self.transposed
     }
 
     /// Returns the row and column of value `i` in the result.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn coord(&self, i: usize) -> (u32, u32) {
         let (row, column) = self.first;
@@ -96,20 +96,20 @@ impl Fragment {
     }
 
     /// Replaces each value x by `f(x)`.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn map(self, f: impl FnMut(f32) -> f32) -> Self {
         Self { values: self.values.map(f), ..self }
     }
 
     /// Replaces value `i`, x, by `f(i, x)`.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn indexed(self, f: impl Fn(usize, f32) -> f32) -> Self {
         Self { values: core::array::from_fn(|i| f(i, self.values[i])), ..self }
     }
 
     /// Replaces each value x by `f(x, row, column)`, with its row and column in the result.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn map_at(self, mut f: impl FnMut(f32, u32, u32) -> f32) -> Self {
         let values = core::array::from_fn(|i| {
@@ -130,7 +130,7 @@ impl Fragment {
     ///     sum.scaled(|row| 1.0 / (1 + row) as f32, |_column| 1.0)
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn scaled(self, rows: impl FnMut(u32) -> f32, columns: impl FnMut(u32) -> f32) -> Self {
         self.map_by(rows, columns, |x, row, column| x * (column * row))
@@ -150,7 +150,7 @@ impl Fragment {
     ///     sum.map_by(|_row| (), bias, |x, (), bias| x + bias)
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn map_by<R: Copy, C: Copy>(
         self,
@@ -174,7 +174,7 @@ impl Fragment {
     }
 
     /// Replaces each value x by `f(x, y)`, where y is the value at the same place of `other`.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn zip(self, other: Self, mut f: impl FnMut(f32, f32) -> f32) -> Self {
         let values = core::array::from_fn(|i| f(self.values[i], other.values[i]));
@@ -201,7 +201,7 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
     ///     })
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn place(&self, i: usize) -> (u32, u32) {
         let (warp, lane) = (self.thread() / 32, self.thread() % 32);
         let column = i / 4 * 8 + i % 2;
@@ -253,7 +253,7 @@ pub trait Fragments: EpilogueElement {
 ///
 /// A number beyond them would lead out of the tile. On the host it panics, which the model reports at
 /// the kernel's line. On the device it wraps around, which costs nothing where the number is known.
-#[inline(always)]
+#[isa::forceinline]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub(crate) const fn within(fragment: usize, count: usize) -> u32 {
     #[cfg(not(target_arch = "nvptx64"))]
@@ -334,7 +334,7 @@ pub trait TransposedFragments: Fragments {
 /// Returns the address of the row that this lane passes to stmatrix or ldmatrix `.x4`. Lanes 0-7
 /// address the first 8x8 matrix (upper rows, left columns), lanes 8-15 the lower rows, and lanes
 /// 16-31 the same for the right columns.
-#[inline(always)]
+#[isa::forceinline]
 fn row_address(tile: u32, warp_row: u32, fragment: u32) -> u32 {
     let lane = isa::warp::lane_id();
     tile + swizzled(warp_row + lane % 16, 2 * fragment + lane / 16)
@@ -387,7 +387,7 @@ sixteen_bit!(f16, isa::cvt::f16x2, isa::cvt::f16x2_to_f32);
 
 /// Returns the address of this lane's pair of f32 in 8-column half `half` of a fragment, in its
 /// upper row (`lower` = 0) or its lower one (1).
-#[inline(always)]
+#[isa::forceinline]
 fn pair_address(tile: u32, warp_row: u32, fragment: u32, half: u32, lower: u32) -> u32 {
     let lane = isa::warp::lane_id();
     let chunk = 4 * fragment + 2 * half + lane % 4 / 2;
@@ -443,7 +443,7 @@ impl Fragments for i32 {
 
 /// Returns the address of this lane's pair of e4m3 in 8-column half `half` of a fragment, in its upper row (`lower` = 0)
 /// or its lower one (1). A fragment is a chunk wide. The 32 lanes reach 16 banks with 4 bytes each, and no bank twice.
-#[inline(always)]
+#[isa::forceinline]
 fn pair_of_bytes(tile: u32, warp_row: u32, fragment: u32, half: u32, lower: u32) -> u32 {
     let lane = isa::warp::lane_id();
     tile + swizzled_64(warp_row + lane / 4 + 8 * lower, fragment) + 8 * half + lane % 4 * 2

@@ -35,7 +35,7 @@ pub(crate) const fn offset_of<T: TileShape>(mn: usize, k: usize) -> usize {
 ///
 /// (PTX manual, "Strides" and "Canonical layouts" of `wgmma`'s shared memory layout; CUTLASS
 /// `make_gmma_desc`.)
-#[inline(always)]
+#[isa::forceinline]
 fn descriptor<T: TileShape>(addr: u32) -> u64 {
     const EIGHT: u32 = 8;
     let (panel, lines) = (T::PANEL_BYTES as u32, EIGHT * T::LINE_BYTES as u32);
@@ -56,7 +56,7 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
 
 /// Returns the descriptor of the address `bytes` further on. Shared memory ends below 2¹⁸, so the
 /// address field can't overflow, and 32-bit arithmetic on the low half is enough.
-#[inline(always)]
+#[isa::forceinline]
 pub(crate) fn further(descriptor: u64, bytes: usize) -> u64 {
     let (high, low) = (descriptor >> 32 << 32, descriptor as u32);
     high | (low + bytes as u32 / 16) as u64
@@ -372,7 +372,7 @@ where
         // SAFETY: the caller's contract; the token proves that the tiles have arrived.
         unsafe { St::issue::<Rd, N, BLOCKS>(self.data(), group, 0, regs, accumulate) }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn retired(self) -> Self::Retired {
         // SAFETY: the caller's contract.
         unsafe { self.into_retired() }
@@ -441,7 +441,7 @@ where
             );
         }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn retired(self) -> Self::Retired {
         // SAFETY: the caller's contract.
         unsafe { (self.0.into_retired(), self.1.into_retired()) }
@@ -483,7 +483,7 @@ where
             unsafe { M64::<N>::mma_rs::<E, E, MB>(&mut regs[0], a, b, accumulate || k > 0) };
         }
     }
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn retired(mut self) -> Self::Retired {
         // The registers are free only from here on, to the compiler as well.
         for a in self.0.registers() {

@@ -118,7 +118,7 @@ fn wait<const PENDING: u32, Ro: crate::cta::Role, Cl>(_group: &Warpgroup<Ro, Cl>
 }
 
 /// The sums of adjacent parts as one accumulator.
-#[inline(always)]
+#[isa::forceinline]
 fn joined<const N: usize, const W: usize>(sums: &[Regs<W>]) -> Accumulator<N>
 where
     M64<N>: Shape,

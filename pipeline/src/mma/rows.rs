@@ -39,18 +39,18 @@ pub struct RowParts(pub [f32; 2]);
 
 impl<T: Copy> Rows<T> {
     /// Returns the same value for both rows.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn splat(x: T) -> Self {
         Self([x; 2])
     }
     /// Replaces each row's value x by `f(x)`.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn map<U>(self, f: impl FnMut(T) -> U) -> Rows<U> {
         Rows(self.0.map(f))
     }
     /// Combines the values of each row.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn zip<U: Copy, V>(self, other: Rows<U>, mut f: impl FnMut(T, U) -> V) -> Rows<V> {
         Rows(core::array::from_fn(|i| f(self.0[i], other.0[i])))
@@ -67,7 +67,7 @@ impl RowParts {
     /// let sum = RowParts([1.0, 2.0]).scale_add(Rows([0.5, 1.0]), RowParts([3.0, 4.0]));
     /// assert_eq!(sum, RowParts([3.5, 6.0]));
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn scale_add(self, by: Rows, other: Self) -> Self {
         let sum = |i: usize| isa::math::fma(self.0[i], by.0[i], other.0[i]);
@@ -119,7 +119,7 @@ impl<Ro: Role, Cl: ClusterShape> Warpgroup<Ro, Cl> {
     /// /// How many keys each row sees, if row 0 is query 128.
     /// fn seen(group: &Group) -> Rows<u32> { group.rows().map(|row| 128 + row + 1) }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn rows(&self) -> Rows<u32> {
         Rows([self.place(0).0, self.place(2).0])
     }
@@ -132,7 +132,7 @@ where
     /// Returns the largest of this thread's values in each of its two rows.
     ///
     /// (PTX `max.f32`.) See the example of [`Rows`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn row_max(&self) -> RowParts {
         self.reduce::<2>(isa::math::max)
     }
@@ -140,13 +140,13 @@ where
     /// Returns the sum of this thread's values in each of its two rows.
     ///
     /// (PTX `add.f32`.) See the example of [`Rows`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn row_sum(&self) -> RowParts {
         self.reduce::<2>(|a, b| a + b)
     }
 
     /// Reduces each row in `CHAINS` chains, so that no operation waits for the one before it.
-    #[inline(always)]
+    #[isa::forceinline]
     fn reduce<const CHAINS: usize>(&self, f: impl Fn(f32, f32) -> f32) -> RowParts {
         let v = self.values();
         RowParts(core::array::from_fn(|row| {
@@ -170,7 +170,7 @@ where
     /// # use warpipe_pipeline::prelude::*;
     /// fn relu(sum: &mut Accumulator<64>) { sum.map(|x| x.max(0.0)) }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn map(&mut self, mut f: impl FnMut(f32) -> f32) {
         for x in self.values_mut() {
             *x = f(*x);
@@ -180,7 +180,7 @@ where
     /// Replaces each value x by `f(x, y)`, where y is its row's value in `rows`.
     ///
     /// See the example of [`Rows`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn map_rows<T: Copy>(&mut self, rows: Rows<T>, mut f: impl FnMut(f32, T) -> f32) {
         for (i, x) in self.values_mut().iter_mut().enumerate() {
             *x = f(*x, rows.0[row_of(i)]);
@@ -198,7 +198,7 @@ where
     ///     scores.map_at(group, |x, row, column| x - slope * (row as f32 - column as f32));
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn map_at<Ro: Role, Cl: ClusterShape>(
         &mut self,
         group: &Warpgroup<Ro, Cl>,
@@ -228,7 +228,7 @@ where
     ///     scores.mask(group, seen);
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn mask<Ro: Role, Cl: ClusterShape>(
         &mut self,
         group: &Warpgroup<Ro, Cl>,

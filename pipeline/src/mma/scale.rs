@@ -61,9 +61,9 @@ where
 {
     type Factors = ();
     const SCALED: bool = false;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn factors(_beside: u32, _row: u32) {}
-    #[inline(always)]
+    #[isa::forceinline]
     fn promote(sums: &mut [f32], part: &[f32], _first: usize, _factors: &()) {
         for (sum, x) in sums.iter_mut().zip(part) {
             *sum += x;
@@ -122,7 +122,7 @@ where
         }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn promote(sums: &mut [f32], part: &[f32], first: usize, (rows, columns): &Self::Factors) {
         // The layout of fragments: 8 columns are (row, 0), (row, 1), (row + 8, 0), (row + 8, 1), for 2 columns of a lane.
         for (i, (sum, x)) in sums.iter_mut().zip(part).enumerate() {

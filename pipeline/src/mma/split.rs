@@ -208,7 +208,7 @@ where
     M64<R>: Shape,
 {
     /// Changes the type to say that the halves `To` are in flight.
-    #[inline(always)]
+    #[isa::forceinline]
     fn into_state<To>(self) -> SplitInFlight<'g, L, R, To, Rd, St, Tag, Cl> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is never dropped, so no value exists twice.
@@ -347,7 +347,7 @@ where
 ///     first
 /// }
 /// ```
-#[inline(always)]
+#[isa::forceinline]
 pub fn one_by_one<const N: usize>(
     left: Accumulator<N>,
     right: Accumulator<N>,

@@ -37,7 +37,7 @@ pub struct ConsumerEnd<const STAGES: usize, St, Rd, Tag, Cl> {
 impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     ConsumerEnd<STAGES, St, Rd, Tag, Cl>
 {
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn new(base: u32) -> Self {
         Self { base, ring: PhantomData }
     }
@@ -57,7 +57,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// (PTX `mapa.shared::cluster`, if the cluster has more than one CTA; CUTLASS: the spreading of
     /// arrivals (`dst_blockid_`) in the constructor of `PipelineTmaAsync`.) See the example of
     /// [`ConsumerEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by(self, group: &Warpgroup<Rd::Role, Cl>) -> Consumer<STAGES, St, Rd, Tag, Cl> {
         let empty = Layout::<STAGES, St>::empty(self.base, 0);
         let signal = if Rd::ASYNC {
@@ -72,7 +72,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
 }
 
 /// Returns this warp's first row in a slot's tiles.
-#[inline(always)]
+#[isa::forceinline]
 pub(crate) fn warp_row<Rd: Readers, Cl: ClusterShape>(group: &Warpgroup<Rd::Role, Cl>) -> u32 {
     Rd::share(group.index()) * GROUP_ROWS as u32 + group.thread() / 32 * 16
 }
@@ -88,7 +88,7 @@ struct Signal {
 }
 
 impl Signal {
-    #[inline(always)]
+    #[isa::forceinline]
     fn to_sharers<Cl: ClusterShape>(empty: u32, thread: u32, at: ClusterCoord<Cl>) -> Self {
         if Cl::SIZE == 1 {
             return Self { active: thread == 0, empty };
@@ -98,7 +98,7 @@ impl Signal {
     }
     /// Returns the address of the empty barrier of slot `stage` in the CTA that this thread
     /// signals.
-    #[inline(always)]
+    #[isa::forceinline]
     fn barrier(self, stage: u32) -> u32 {
         self.empty + 8 * stage
     }
@@ -185,7 +185,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// model knows the phase and reports such a wait (WP010).
     ///
     /// (CUTLASS `PipelineState::advance`.) See the example of [`TakeTurns`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn skip(&mut self, slots: u32)
     where
         Rd: TakeTurns,
@@ -290,12 +290,12 @@ pub struct FullSlot<St, Rd, Tag, Cl> {
 
 impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
     /// Returns the address of the tiles.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn data(&self) -> u32 {
         self.data
     }
     /// Returns the address of what lies beside the slot.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn beside(&self) -> u32 {
         self.beside
     }
@@ -303,7 +303,7 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Ta
     ///
     /// # Safety
     /// A `wgmma.wait_group` that covers all of them has returned.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) unsafe fn into_retired(self) -> RetiredSlot<St, Rd, Tag, Cl> {
         RetiredSlot { slot: self }
     }
@@ -513,7 +513,7 @@ impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> RetiredSlot<St, Rd,
     ///     }
     /// }
     /// ```
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn keep(self) -> FullSlot<St, Rd, Tag, Cl> {
         self.slot
     }

@@ -20,7 +20,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd, Tag: Name, Cl: ClusterShape>
     /// Every warp group of the role must do this, because all threads of the role fill each slot.
     ///
     /// See the example of [`Copier`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Copier<'_, STAGES, St, Ro, Tag, Cl>
     where
         Rd: CpAsyncReaders,

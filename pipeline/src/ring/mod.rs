@@ -388,7 +388,7 @@ unsafe impl<
     );
     type Ends = Ends<STAGES, St, Wr, Rd, Tag, Cl>;
 
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         for stage in 0..STAGES as u32 {
             let full = Layout::<STAGES, St>::full(place.base, stage);
@@ -403,7 +403,7 @@ unsafe impl<
         }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         Ends {
             producer: ProducerEnd { base: place.base, ring: PhantomData },

@@ -19,7 +19,7 @@ impl<const STAGES: usize, St: Parts, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// Splits the end into one end for each tile, in the tiles' order.
     ///
     /// See the example of [`Parts`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn parts(self) -> St::Ends<STAGES, Tag, Cl> {
         St::ends(Undivided { base: self.base, ring: PhantomData })
     }
@@ -71,7 +71,7 @@ macro_rules! parts {
         impl<$($tile: TileShape),+> Parts for ($($tile,)+) {
             type Ends<const STAGES: usize, Tag: Name, Cl: ClusterShape> =
                 ($(PartEnd<STAGES, Self, $tile, Tag, Cl>,)+);
-            #[inline(always)]
+            #[isa::forceinline]
             fn ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>(
                 whole: Undivided<STAGES, Self, Tag, Cl>,
             ) -> Self::Ends<STAGES, Tag, Cl> {
@@ -92,7 +92,7 @@ parts! { (A) (A, B) (A, B, C) (A, B, C, D) }
 impl<A: TileShape, const COUNT: usize> Parts for [A; COUNT] {
     type Ends<const STAGES: usize, Tag: Name, Cl: ClusterShape> =
         [PartEnd<STAGES, Self, A, Tag, Cl>; COUNT];
-    #[inline(always)]
+    #[isa::forceinline]
     fn ends<const STAGES: usize, Tag: Name, Cl: ClusterShape>(
         whole: Undivided<STAGES, Self, Tag, Cl>,
     ) -> Self::Ends<STAGES, Tag, Cl> {
@@ -135,7 +135,7 @@ impl<const STAGES: usize, St: Stage, T: TileShape, Tag: Name, Cl: ClusterShape>
     /// Binds the end to an elected thread.
     ///
     /// See the example of [`PartEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> PartProducer<STAGES, St, T, Tag> {
         PartProducer {
             at: ProducerPosition::start(self.base),

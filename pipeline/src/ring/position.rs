@@ -16,18 +16,18 @@ impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
     const FULL: u32 = Self::BESIDE + (STAGES * St::BESIDE_BYTES) as u32;
     const EMPTY: u32 = Self::FULL + 8 * STAGES as u32;
 
-    #[inline(always)]
+    #[isa::forceinline]
     const fn data(base: u32, stage: u32) -> u32 {
         base + stage * St::SLOT_BYTES as u32
     }
     /// The address of a slot's data; on the model it knows the slot, so that an access beyond it is
     /// found.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn slot(base: u32, stage: u32) -> u32 {
         isa::debug::region("slot of a ring", Self::data(base, stage), St::SLOT_BYTES as u32)
     }
     /// The address of what lies beside a slot; 0 if nothing does.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn beside(base: u32, stage: u32) -> u32 {
         if St::BESIDE_BYTES == 0 {
             return 0;
@@ -35,11 +35,11 @@ impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
         let (at, bytes) = (base + Self::BESIDE, St::BESIDE_BYTES as u32);
         isa::debug::region("what lies beside a slot", at + stage * bytes, bytes)
     }
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) const fn full(base: u32, stage: u32) -> u32 {
         base + Self::FULL + 8 * stage
     }
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) const fn empty(base: u32, stage: u32) -> u32 {
         base + Self::EMPTY + 8 * stage
     }
@@ -54,7 +54,7 @@ pub(super) struct ProducerPosition<const STAGES: usize, St> {
 }
 
 impl<const STAGES: usize, St: Stage> ProducerPosition<STAGES, St> {
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn start(base: u32) -> Self {
         Self { base, state: PipelineState::start(), stage: PhantomData }
     }
@@ -83,12 +83,12 @@ impl<const STAGES: usize, St: Stage> ProducerPosition<STAGES, St> {
         (Layout::<STAGES, St>::slot(self.base, stage), Layout::<STAGES, St>::full(self.base, stage))
     }
     /// The address of what lies beside the slot that is taken next.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn beside(&self) -> u32 {
         Layout::<STAGES, St>::beside(self.base, self.state.index())
     }
     /// The stage of the slot that was taken last.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn taken(&self) -> u32 {
         let next = self.state.index();
         if next == 0 { STAGES as u32 - 1 } else { next - 1 }

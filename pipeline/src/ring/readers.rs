@@ -50,7 +50,7 @@ pub trait Readers: Sealed + 'static {
     /// Returns which part of a slot warp group number `group` of the role reads.
     ///
     /// See the example of [`Readers`].
-    #[inline(always)]
+    #[isa::forceinline]
     fn share(group: u32) -> u32 {
         if Self::GROUPS == 1 { 0 } else { group }
     }

@@ -90,7 +90,7 @@ pub trait LoadsInto<St>: Sealed {
     ///
     /// # Safety
     /// The slot is acquired. `beside` is the address of its [`BESIDE_BYTES`](Stage::BESIDE_BYTES).
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn store(&self, _beside: u32) {}
 }
 

@@ -88,7 +88,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     ///
     /// (CUTLASS `make_producer_start_state`, `PipelineState{}`.) See the example of
     /// [`PipelineState`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn start() -> Self {
         const { Self::STAGES_IN_RANGE };
@@ -98,7 +98,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     /// Returns the slot's index, in `0..STAGES`.
     ///
     /// (CUTLASS `index()`.) See the example of [`PipelineState`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn index(&self) -> u32 {
         self.index
@@ -108,7 +108,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     ///
     /// (PTX: the parity operand of `mbarrier.try_wait.parity`; CUTLASS `phase()`.) See the example
     /// of [`PipelineState`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn phase(&self) -> u32 {
         self.phase
@@ -117,7 +117,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     /// Returns the number of steps since [`start`](Self::start), modulo 2³².
     ///
     /// (CUTLASS `count()`.) See the example of [`PipelineState`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
@@ -126,7 +126,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     /// Advances by one slot. The phase flips after the last slot.
     ///
     /// (CUTLASS `operator++`.) See the example of [`PipelineState`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn advance(&mut self) {
         self.count = self.count.wrapping_add(1);
         self.index += 1;
@@ -139,7 +139,7 @@ impl<const STAGES: usize, S: Side> PipelineState<STAGES, S> {
     /// Advances by `n` slots.
     ///
     /// (CUTLASS `advance(num_iterations)`.) See the example of [`PipelineState`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn advance_by(&mut self, n: u32) {
         self.count = self.count.wrapping_add(n);
         let stages = STAGES as u32;

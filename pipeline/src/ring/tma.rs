@@ -17,7 +17,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
     /// Binds the end to an elected thread.
     ///
     /// See the example of [`ProducerEnd`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<Ro: Role>(self, _one: &Elected<Ro, Cl>) -> Producer<STAGES, St, Tag> {
         Producer { at: ProducerPosition::start(self.base), name: PhantomData }
     }

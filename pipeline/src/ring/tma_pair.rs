@@ -33,7 +33,7 @@ impl<const STAGES: usize, St: Stage, Rm: Role, Tag: Name, Cl: ClusterShape>
     /// Binds the end to an elected thread of one CTA of the pair.
     ///
     /// See the example of [`PairProducer`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by<Ro: Role>(self, one: &Elected<Ro, Cl>) -> PairProducer<STAGES, St, Tag> {
         let leads = one.coord().leads();
         let there = isa::cluster::mapa(self.base, one.coord().rank() & !1);

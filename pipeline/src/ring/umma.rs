@@ -43,7 +43,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
     /// Binds the end to the thread that multiplies.
     ///
     /// See the example of [`UmmaConsumer`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by_one(self, one: &Elected<Ro, Cl>) -> UmmaConsumer<STAGES, St, Tag> {
         let at = one.coord();
         let peers = if Cl::SIZE == 1 { 0 } else { at.sharing_a().mask | at.sharing_b().mask };
@@ -57,7 +57,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Tag: Name, Cl: ClusterShape>
     /// Binds the end to the thread that multiplies for the pair.
     ///
     /// See the example of [`Leader`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by_leader(self, _leader: &Leader<Ro, Cl>) -> UmmaConsumer<STAGES, St, Tag, TwoSm> {
         UmmaConsumer {
             base: self.base(),
@@ -136,7 +136,7 @@ pub struct UmmaSlot<St, Tag, G = OneSm> {
 
 impl<St: Stage, Tag: Name, G: CtaGroup> UmmaSlot<St, Tag, G> {
     /// The address of the tiles.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) fn data(&self) -> u32 {
         self.data
     }

@@ -18,7 +18,7 @@ impl<const STAGES: usize, St: Stage, Ro: Role, Rd: Readers, Tag: Name, Cl: Clust
     /// Binds the end to a warp group of the writing role.
     ///
     /// See the example of [`Writer`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by(self, group: &Warpgroup<Ro, Cl>) -> Writer<'_, STAGES, St, Ro, Rd, Tag, Cl> {
         Writer { at: ProducerPosition::start(self.base), group, ring: PhantomData }
     }

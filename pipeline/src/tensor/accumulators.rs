@@ -168,7 +168,7 @@ unsafe impl<
     );
     type Ends = AccumulatorEnds<STAGES, N, Ro, Tag, G, FACTORS>;
 
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(place: Place) {
         let at = Layout::<STAGES> { base: place.base };
         // SAFETY: the barriers are this region's own memory, initialised once.
@@ -190,7 +190,7 @@ unsafe impl<
         }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         let at = Layout { base: place.base };
         AccumulatorEnds {

@@ -8,20 +8,20 @@ pub(super) struct Layout<const STAGES: usize> {
 }
 
 impl<const STAGES: usize> Layout<STAGES> {
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn allocated(self) -> u32 {
         self.base + 8
     }
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn full(self, stage: u32) -> u32 {
         self.base + 16 + 8 * stage
     }
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn empty(self, stage: u32) -> u32 {
         self.full(STAGES as u32) + 8 * stage
     }
     /// Of a pair: all is over, and the columns are freed.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn over(self) -> u32 {
         self.empty(STAGES as u32)
     }

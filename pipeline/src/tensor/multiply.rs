@@ -65,7 +65,7 @@ pub trait UmmaTiles<const N: usize, G = OneSm, const FACTORS: usize = 0>:
 }
 
 /// The descriptor of the tile at `addr`. (CUTLASS `UMMA::make_umma_desc`.)
-#[inline(always)]
+#[isa::forceinline]
 fn descriptor<T: TileShape>(addr: u32) -> u64 {
     let lines = 8 * T::LINE_BYTES as u32;
     let (lead, swizzle) = match T::SWIZZLE {
@@ -78,7 +78,7 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
 }
 
 /// Issues the multiplications of a slot along K, each of them with `mma`.
-#[inline(always)]
+#[isa::forceinline]
 pub(super) fn along_k<A: TileShape, B: TileShape>(data: u32, mut mma: impl FnMut(u64, u64, usize)) {
     let k_elements = const { K_BYTES / A::Element::SIZE };
     let a = descriptor::<A>(data);
@@ -160,7 +160,7 @@ pub struct EmptyAccumulator<const N: usize, Tag, G = OneSm, const FACTORS: usize
 impl<const N: usize, Tag: Name, G: CtaGroup, const FACTORS: usize>
     EmptyAccumulator<N, Tag, G, FACTORS>
 {
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn new(columns: u32, factors: u32, full: u32) -> Self {
         Self { columns, factors, full, ring: PhantomData }
     }

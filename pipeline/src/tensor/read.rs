@@ -173,7 +173,7 @@ impl Strip {
     /// [`Accumulator::fragment`](crate::mma::Accumulator::fragment).
     ///
     /// See the example of [`AccumulatorReader`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn fragment(&self, half: usize, index: usize) -> [f32; 8] {
         core::array::from_fn(|i| f32::from_bits(self.halves[half % 2][8 * (index % 4) + i]))

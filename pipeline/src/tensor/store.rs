@@ -49,9 +49,9 @@ unsafe impl<O: EpilogueElement, Ro: Role> Region for TensorStores<O, Ro> {
         }],
     );
     type Ends = TensorStoreEnd<O, Ro>;
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn init(_place: Place) {}
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn ends(place: Place) -> Self::Ends {
         TensorStoreEnd { base: place.base, next: 0, kind: PhantomData }
     }

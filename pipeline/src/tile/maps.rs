@@ -44,14 +44,14 @@ pub trait TensorMemory<E>: sealed::Sealed {
 
 impl<E: Element> sealed::Sealed for DependentSlice<'_, E> {}
 impl<E: Element> TensorMemory<E> for DependentSlice<'_, E> {
-    #[inline(always)]
+    #[isa::forceinline]
     fn region(&self) -> SliceAbi {
         self.memory()
     }
 }
 impl<E: Element> sealed::Sealed for DependentSliceMut<'_, E> {}
 impl<E: Element> TensorMemory<E> for DependentSliceMut<'_, E> {
-    #[inline(always)]
+    #[isa::forceinline]
     fn region(&self) -> SliceAbi {
         self.memory()
     }
@@ -75,7 +75,7 @@ impl MatrixPart {
     ///
     /// It has at least one row and one column, at most 2³¹ - 1 of either, its address and its pitch are multiples of 16
     /// bytes, and rows do not overlap.
-    #[inline(always)]
+    #[isa::forceinline]
     fn lies_in(&self, memory: SliceAbi, size: u64) -> bool {
         let Self { first, rows, cols, pitch } = *self;
         if rows == 0 || cols == 0 || rows > MAX_DIMENSION || cols > MAX_DIMENSION {
@@ -129,7 +129,7 @@ macro_rules! maps {
         unsafe impl<T: TileShape, P: Sharing> KernelArg for $name<'_, T, P> {
             type Abi = *const Self;
             const META: ParamMeta = ParamMeta::structure::<Self>();
-            #[inline(always)]
+            #[isa::forceinline]
             unsafe fn from_abi(abi: *const Self) -> Self {
                 // SAFETY: a checked launch passes such a value, which lives while the kernel runs.
                 unsafe { abi.read() }
@@ -205,7 +205,7 @@ impl<'a, T: TileShape, P: Sharing> TensorMaps<'a, T, P> {
     }
 
     /// The number of maps.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     #[allow(clippy::len_without_is_empty)] // There is at least one.
     pub fn len(&self) -> u32 {
@@ -213,7 +213,7 @@ impl<'a, T: TileShape, P: Sharing> TensorMaps<'a, T, P> {
     }
 
     /// The maps, for a thread that has waited for the primary grids. See the example of [`TensorMaps`].
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn by(&self, _token: &impl Waited) -> AcquiredMaps<'a, T, P> {
         AcquiredMaps { maps: *self, last: Cell::new(u32::MAX) }
@@ -258,7 +258,7 @@ pub struct AcquiredMap<'a, T, P = Unshared> {
 impl<'a, T: TileShape, P: Sharing> AcquiredMap<'a, T, P> {
     /// Returns the load of the tile at (`row`, `col`) of the matrix, shared with `peers`, as [`TensorMap::tile`] does. See the
     /// example of [`TensorMaps`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'a, T, P> {
         // SAFETY: `TensorMaps::new` promises a map of this type, and this thread has acquired it.
         unsafe { Load::of_map(self.map, row, col, peers) }

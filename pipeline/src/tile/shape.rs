@@ -223,7 +223,7 @@ pub(crate) const fn facts<T: TileShape>() -> TileFacts {
 /// assert_eq!(swizzled(0, 1), 16);
 /// assert_eq!(swizzled(3, 1), 3 * 128 + 2 * 16); // 1 ^ 3
 /// ```
-#[inline(always)]
+#[isa::forceinline]
 #[must_use]
 pub const fn swizzled(row: u32, chunk: u32) -> u32 {
     row * ROW_BYTES as u32 + ((chunk ^ (row % ATOM_ROWS as u32)) << 4)
@@ -232,7 +232,7 @@ pub const fn swizzled(row: u32, chunk: u32) -> u32 {
 /// Returns the byte offset of a 16-byte chunk of a row inside a tile with the 64-byte swizzle, whose rows have 64 bytes.
 ///
 /// (CUTLASS `Swizzle<2, 4, 3>`.)
-#[inline(always)]
+#[isa::forceinline]
 pub(crate) const fn swizzled_64(row: u32, chunk: u32) -> u32 {
     row * 64 + ((chunk ^ (row / 2 % 4)) << 4)
 }

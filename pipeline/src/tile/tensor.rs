@@ -79,7 +79,7 @@ macro_rules! batch_coords {
     ($($rank:literal $t:ty: |$c:pat_param| $coords:expr;)+) => {$(
         impl sealed::Sealed for $t {}
         impl BatchCoord<$rank> for $t {
-            #[inline(always)]
+            #[isa::forceinline]
             fn coords(self) -> [i32; 3] {
                 let $c = self;
                 $coords
@@ -149,7 +149,7 @@ impl<T: TileShape, P: Sharing, const RANK: usize> TensorMap<T, P, RANK> {
     ///
     /// (PTX: the operands of `cp.async.bulk.tensor`; CUTLASS: `tma_load.with(barrier, mcast_mask)`
     /// and the tile's coordinates.) See the example of [`TensorMap`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn tile_of(
         &self,
         batch: impl BatchCoord<RANK>,
@@ -193,7 +193,7 @@ impl<T: TileShape, P: Sharing> TensorMap<T, P> {
     ///
     /// (PTX: the operands of `cp.async.bulk.tensor.2d`; CUTLASS: `tma_load.with(barrier,
     /// mcast_mask)` and the tile's coordinates.) See the example of [`TensorMap`].
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn tile(&self, row: u32, col: u32, peers: Peers<P>) -> Load<'_, T, P> {
         self.tile_of((), row, col, peers)
     }
@@ -236,7 +236,7 @@ macro_rules! by_rank {
 
 impl Coord {
     /// The same lines, in panel number `panel` of a tile.
-    #[inline(always)]
+    #[isa::forceinline]
     fn panel<T: TileShape>(self, panel: usize) -> Self {
         Self { inner: self.inner + (panel * T::LINE_ELEMENTS) as i32, ..self }
     }
@@ -267,7 +267,7 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// The box that this CTA loads, if it loads one: where it begins in the tensor, and its first line in the tile.
     ///
     /// Of fewer boxes than CTAs, another CTA is the first one in each `turn`, so that all load equally much.
-    #[inline(always)]
+    #[isa::forceinline]
     fn own(&self, turn: u32) -> Option<(Coord, u32)> {
         let boxes = const { TensorMap::<T, P>::BOXES };
         let index = if boxes == P::COUNT {
@@ -373,7 +373,7 @@ impl<T: TileShape, P: Sharing> Load<'_, T, P> {
     /// # Safety
     /// For `'a` the map describes a matrix of two dimensions in boxes of `TensorMap<T, P>`, and this thread has acquired
     /// its changes ([`isa::fence::proxy_tensormap_acquire_gpu`]).
-    #[inline(always)]
+    #[isa::forceinline]
     pub(crate) unsafe fn of_map(
         map: *const TensorMapBytes,
         row: u32,
@@ -421,7 +421,7 @@ unsafe impl<T: TileShape, P: Sharing, const RANK: usize> KernelArg for &TensorMa
         swizzle_bytes: T::SWIZZLE as u32,
         rank: RANK as u32,
     };
-    #[inline(always)]
+    #[isa::forceinline]
     unsafe fn from_abi(abi: Self::Abi) -> Self {
         // SAFETY: a launch that is checked against `META` passes a map of this box. `TensorMap` is
         // transparent over its bytes. A grid constant lives as long as the kernel.

@@ -9,6 +9,7 @@
 mod sass;
 
 use crate::twin::{self, TYPED};
+use kernel_build::Arch;
 use kernel_build::ptxas::{Ptxas, Report};
 use rayon::prelude::*;
 use sass::Function;
@@ -25,8 +26,12 @@ use warpipe::isa::kernel::{Image, KernelMeta};
 
 const RAW: &str = "raw_gemm_bf16_bf16_128x256_2x1";
 
+const ARCH: &str = Arch::Sm90a.name();
+
+type Tools = (Ptxas, PathBuf);
+
 /// ptxas and nvdisasm, or `None` with a printed line.
-fn tools(test: &str) -> Option<(PathBuf, PathBuf)> {
+fn tools(test: &str) -> Option<Tools> {
     let why = match Ptxas::find() {
         Ok(Some(ptxas)) => {
             let name = format!("nvdisasm{}", std::env::consts::EXE_SUFFIX);
@@ -34,7 +39,7 @@ fn tools(test: &str) -> Option<(PathBuf, PathBuf)> {
             let path = std::env::var_os("PATH").unwrap_or_default();
             let elsewhere = std::env::split_paths(&path).map(|dir| dir.join(&name));
             match std::iter::once(beside).chain(elsewhere).find(|program| program.is_file()) {
-                Some(nvdisasm) => return Some((ptxas.path, nvdisasm)),
+                Some(nvdisasm) => return Some((ptxas, nvdisasm)),
                 None => format!("no nvdisasm beside {} nor in PATH", ptxas.path.display()),
             }
         }
@@ -47,35 +52,37 @@ fn tools(test: &str) -> Option<(PathBuf, PathBuf)> {
     None
 }
 
-fn run(program: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().expect("the program starts");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}: {}", program.display(), text(&output.stderr));
-    // ptxas reports on one channel, nvdisasm on the other.
-    text(&output.stderr) + &text(&output.stdout)
-}
-
-/// A kernel of an image as the assembler makes it, and what it says of it.
-fn assemble(image: &Image, kernel: &str, ptxas: &Path, nvdisasm: &Path) -> (Function, Report) {
+/// A kernel of an image as the assembler makes it, and what it says of it. The image's build has assembled it already,
+/// except where the tests run without their target folder.
+fn assemble(image: &Image, kernel: &str, (ptxas, nvdisasm): &Tools) -> (Function, Report) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (ptx, cubin) = (folder.path().join("image.ptx"), folder.path().join("image.cubin"));
-    std::fs::write(&ptx, &*image.ptx(kernel).expect("the kernel's PTX")).expect("a file");
-    let (ptx, cubin) = (ptx.display().to_string(), cubin.display().to_string());
-    let said = run(ptxas, &["-arch=sm_90a", "-v", &ptx, "-o", &cubin]);
-    let mut functions = sass::parse(&run(nvdisasm, &["-c", &cubin]));
+    let text = image.ptx(kernel).expect("the kernel's PTX");
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("kernel-build");
+    let built = built.join(format!("ptxas-{}-{ARCH}", image.name));
+    let said = if let Some((said, bytes)) = ptxas.assembled(ARCH, kernel, &text, &built) {
+        std::fs::write(&cubin, bytes).expect("a file");
+        said
+    } else {
+        std::fs::write(&ptx, &*text).expect("a file");
+        ptxas.assemble(ARCH, &ptx, &cubin).unwrap_or_else(|error| panic!("{error}"))
+    };
+    let output = Command::new(nvdisasm).arg("-c").arg(&cubin).output().expect("nvdisasm starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut functions = sass::parse(&String::from_utf8_lossy(&output.stdout));
     let function = functions.remove(kernel).unwrap_or_else(|| panic!("no SASS of {kernel}"));
     assert!(functions.is_empty(), "the module of {kernel} has {:?} too", functions.keys());
     (function, Report::parse(&said))
 }
 
-/// Every kernel of the image by name, assembled once for all tests: a second of two programs for each.
+/// Every kernel of the image by name, disassembled once for all tests: half a second for each.
 fn kernels(test: &str) -> Option<&'static [(&'static str, Function, Report)]> {
     static KERNELS: OnceLock<Vec<(&str, Function, Report)>> = OnceLock::new();
-    let (ptxas, nvdisasm) = tools(test)?;
+    let tools = tools(test)?;
     let image = &warpipe::GEMM_IMAGE;
     Some(KERNELS.get_or_init(|| {
         let all = image.kernels.par_iter().map(KernelMeta::name);
-        let all = all.map(|name| (name, assemble(image, name, &ptxas, &nvdisasm)));
+        let all = all.map(|name| (name, assemble(image, name, &tools)));
         all.map(|(name, (kernel, report))| (name, kernel, report)).collect()
     }))
 }
@@ -97,9 +104,9 @@ fn differences(typed: &[sass::Instruction], raw: &[sass::Instruction]) -> String
 
 #[test]
 fn the_main_loop_is_what_one_writes_by_hand() {
-    let Some((ptxas, nvdisasm)) = tools("the_main_loop_is_what_one_writes_by_hand") else { return };
-    let (typed, typed_report) = assemble(&warpipe::GEMM_IMAGE, TYPED, &ptxas, &nvdisasm);
-    let (raw, raw_report) = assemble(&raw_gemm_image::IMAGE, RAW, &ptxas, &nvdisasm);
+    let Some(tools) = tools("the_main_loop_is_what_one_writes_by_hand") else { return };
+    let (typed, typed_report) = assemble(&warpipe::GEMM_IMAGE, TYPED, &tools);
+    let (raw, raw_report) = assemble(&raw_gemm_image::IMAGE, RAW, &tools);
     assert_eq!((typed_report.faults(), raw_report.faults()), (String::new(), String::new()));
 
     let typed_loop = typed.main_loop().expect("a loop with HGMMA in the typed kernel");

@@ -105,7 +105,7 @@ impl Entry {
     }
 
     /// The blocks of keys, in order.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn each_block(&self) -> impl Iterator<Item = u32> + use<> {
         let (mut at, end, step) = (self.blocks.start, self.blocks.end, self.step);
         core::iter::from_fn(move || {
@@ -116,7 +116,7 @@ impl Entry {
     }
 
     /// The keys that row `row` of the tile sees, from the first to before the last.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn seen(&self, args: &DecodeArgs<'_>, row: u32) -> (i32, i32) {
         let query = self.query + (row >> args.row_heads);
         let diagonal = query as i32 + self.keys as i32 - args.seq_q as i32;
@@ -125,14 +125,14 @@ impl Entry {
     }
 
     /// Rows of the tile from the first one to the last one that exists.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn rows(&self, args: &DecodeArgs<'_>) -> u32 {
         let left = (args.seq_q - self.query).min(ROWS);
         (left << args.row_heads).min(ROWS)
     }
 
     /// The head and the query of row `row`; `None` if there is no such row.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn row(&self, args: &DecodeArgs<'_>, row: u32) -> Option<(u32, u32)> {
         let (head, query) =
             (self.head + (row & ((1 << args.row_heads) - 1)), row >> args.row_heads);
@@ -142,7 +142,7 @@ impl Entry {
     }
 
     /// The index of the first pair of a head's query in O.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn o_at(&self, args: &DecodeArgs<'_>, head: u32, query: u32) -> usize {
         let [_, sequence] = self.place.coords();
         let [sequences, heads, queries] = args.o_strides;
@@ -151,7 +151,7 @@ impl Entry {
     }
 
     /// The index of the log-sum-exp of a head's query.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn lse_at(&self, args: &DecodeArgs<'_>, head: u32, query: u32) -> usize {
         let [_, sequence] = self.place.coords();
         ((sequence * args.heads + head) * args.seq_q + query) as usize
@@ -159,7 +159,7 @@ impl Entry {
 
     /// The row, and the head and the end of the page, of block `block` of `BN` keys in the tensor map of K and V,
     /// whose pages are `step` rows apart.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn keys_at<const BN: usize>(
         &self,
         args: &DecodeArgs<'_>,
@@ -177,13 +177,13 @@ impl Entry {
     }
 
     /// The page of all blocks without a block table.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn only_page(&self) -> (u32, u32) {
         (0, self.place.coords()[1])
     }
 
     /// The page of block `block`: its index in the sequence, and its number.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn page<const BN: usize>(
         &self,
         args: &DecodeArgs<'_>,
@@ -208,7 +208,7 @@ pub struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     /// The list of CTA `cta`.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn new(args: &'a DecodeArgs<'a>, cta: u32) -> Self {
         Self { args, at: cta }
     }
@@ -216,7 +216,7 @@ impl<'a> Entries<'a> {
 
 impl Iterator for Entries<'_> {
     type Item = Entry;
-    #[inline(always)]
+    #[isa::forceinline]
     fn next(&mut self) -> Option<Entry> {
         if self.at == END {
             return None;

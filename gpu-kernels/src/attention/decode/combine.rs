@@ -16,7 +16,7 @@ const AT_ONCE: usize = 16;
 /// Writes the rows of a tile to O and LSE. Four columns of a row are one thread's.
 ///
 /// (FlashAttention `flash_fwd_combine`.)
-#[inline(always)]
+#[isa::forceinline]
 pub fn combine<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
     group: &Warpgroup<Ro, Cl>,
     tile: &SplitTile<'_, D>,
@@ -61,7 +61,7 @@ pub fn combine<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
 }
 
 /// Writes the rows of a tile that is not split to O and LSE.
-#[inline(always)]
+#[isa::forceinline]
 pub fn write<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
     group: &Warpgroup<Ro, Cl>,
     sum: &Accumulator<D>,

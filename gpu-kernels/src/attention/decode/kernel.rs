@@ -52,7 +52,7 @@ pub type Plan<Math, E, const BN: usize, const D: usize, const STAGES: usize> = S
 )>;
 
 /// Runs one CTA: all entries of its list.
-#[inline(always)]
+#[isa::forceinline]
 pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usize>(
     cta: Cta<(Load, Math), Alone, Plan<Math, E, BN, D, STAGES>>,
     q: &MapQ<E, D>,
@@ -179,7 +179,7 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
 }
 
 /// Caps the scores of a block, and hides those of keys that their row does not see.
-#[inline(always)]
+#[isa::forceinline]
 fn change<Math: Role, const BN: usize>(
     group: &Warpgroup<Math, Alone>,
     scores: &mut Accumulator<BN>,

@@ -79,7 +79,7 @@ pub struct ArrayTable<'a> {
 ///
 /// Waits for the primary grid (`griddepcontrol.wait`) before it reads the table. It does not let the dependent grid start early:
 /// [`grouped_array`] fills the GPU, and could only wait.
-#[inline(always)]
+#[isa::forceinline]
 pub fn write_maps<G>(
     cta: MapsCta,
     a: &TensorMap<G::A, SharesA<G>>,
@@ -120,7 +120,7 @@ pub fn write_maps<G>(
 ///
 /// Each role waits for the primary grid (`griddepcontrol.wait`), which is [`write_maps`], before it reads maps or sizes. The CTA
 /// lets the dependent grid start (`griddepcontrol.launch_dependents`) at once.
-#[inline(always)]
+#[isa::forceinline]
 pub fn grouped_array<G, const STAGES: usize>(
     cta: GroupedCta<G>,
     a: TensorMaps<'static, G::A, SharesA<G>>,

@@ -31,7 +31,7 @@ pub type GroupedCta<G> = Cta<(Load, <G as Config>::Math), <G as Config>::Cluster
 ///
 /// Each role waits for the primary grid (`griddepcontrol.wait`) before it reads the ends of the groups, A or B. The CTA
 /// lets the dependent grid start (`griddepcontrol.launch_dependents`) at once.
-#[inline(always)]
+#[isa::forceinline]
 pub fn grouped<G, const STAGES: usize, const SWAP_AB: bool>(
     cta: GroupedCta<G>,
     a: &MapA<G>,

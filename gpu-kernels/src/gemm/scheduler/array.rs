@@ -53,7 +53,7 @@ impl ArrayParams {
 }
 
 /// `value` / 2^`log`, rounded up.
-#[inline(always)]
+#[isa::forceinline]
 fn shift_up(value: u32, log: u32) -> u32 {
     (value >> log) + (value & ((1 << log) - 1)).min(1)
 }
@@ -76,13 +76,13 @@ struct Walk {
 }
 
 impl Walk {
-    #[inline(always)]
+    #[isa::forceinline]
     fn new(cluster: u32, p: ArrayParams) -> Self {
         Self { next: cluster, rows: 0, tiles: [0; 2], k_tiles: 0, problems: 0, bad: 0, p }
     }
 
     /// Row and column of cluster tile `index` of the current problem, in units of cluster tiles.
-    #[inline(always)]
+    #[isa::forceinline]
     fn place(&self, index: u32) -> (u32, u32) {
         let raster = index / (self.p.raster * self.tiles[1]);
         let inside = index - raster * self.p.raster * self.tiles[1];
@@ -94,7 +94,7 @@ impl Walk {
     }
 
     /// Goes on to the problem of the next cluster tile. Returns `None` behind the last one.
-    #[inline(always)]
+    #[isa::forceinline]
     fn advance(&mut self, shape_of: impl Fn(u32) -> Option<ProblemShape>) -> Option<WorkTile> {
         loop {
             let tiles = self.tiles[0] * self.tiles[1];
@@ -136,14 +136,14 @@ pub struct Array<Cl> {
 
 impl<Cl: ClusterShape> Array<Cl> {
     /// The scheduler of the CTA at `at`. The token says that the thread may read the sizes.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by(at: ClusterCoord<Cl>, token: &impl Waited, args: &ArrayArgs<'static>) -> Self {
         Self { shapes: Some(args.shapes.by(token)), ..<Self as TileScheduler<Cl>>::new(at, args) }
     }
 
     /// Writes the status, if this is the first CTA of the grid. The iteration must have ended: then this thread has seen
     /// all problems. One thread of the CTA calls this.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn write_status(&self, token: &impl Waited) {
         if self.at.cluster_id() == 0 && self.at.rank() == 0 {
             self.status.by(token).try_set(0, self.walk.bad);
@@ -156,13 +156,13 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for Array<Cl> {
     const SPLITS_K: bool = false;
 
     /// Before the wait nothing is known of the problems, so this scheduler has no tiles; [`Array::by`] has.
-    #[inline(always)]
+    #[isa::forceinline]
     fn new(at: ClusterCoord<Cl>, args: &ArrayArgs<'static>) -> Self {
         let walk = Walk::new(at.cluster_id(), args.params);
         Self { walk, shapes: None, status: args.status, at }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin {
         let Group { index, row, end } = work.group;
         let first = work.index * (bn * Cl::N) as u32;
@@ -171,17 +171,17 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for Array<Cl> {
     }
 
     /// The host does not know the sizes of the problems.
-    #[inline(always)]
+    #[isa::forceinline]
     fn rounds(&self) -> u32 {
         0
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn is_data_parallel(&self, _work: &WorkTile) -> bool {
         true
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn fixup<const N: usize, R: Role>(
         &self,
         _group: &Warpgroup<R, Cl>,
@@ -199,7 +199,7 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for Array<Cl> {
 impl<Cl: ClusterShape> Iterator for Array<Cl> {
     type Item = WorkTile;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn next(&mut self) -> Option<WorkTile> {
         let shapes = self.shapes?;
         self.walk.advance(|problem| shapes.get(problem as usize))

@@ -32,7 +32,7 @@ pub struct Batched<S> {
 impl<S: Iterator<Item = WorkTile>> Iterator for Batched<S> {
     type Item = WorkTile;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn next(&mut self) -> Option<WorkTile> {
         self.inner.next()
     }
@@ -42,28 +42,28 @@ impl<Cl: ClusterShape, S: TileScheduler<Cl>> TileScheduler<Cl> for Batched<S> {
     type Args = BatchedArgs<S::Args>;
     const SPLITS_K: bool = S::SPLITS_K;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn new(at: ClusterCoord<Cl>, args: &Self::Args) -> Self {
         Self { inner: S::new(at, &args.inner), matrix: args.matrix }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin {
         let (batch, index) = self.matrix.divmod(work.index);
         TileOrigin { batch, ..self.inner.origin(&WorkTile { index, ..*work }, bm, bn) }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn rounds(&self) -> u32 {
         self.inner.rounds()
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn is_data_parallel(&self, work: &WorkTile) -> bool {
         self.inner.is_data_parallel(work)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn fixup<const N: usize, R: Role>(
         &self,
         group: &Warpgroup<R, Cl>,

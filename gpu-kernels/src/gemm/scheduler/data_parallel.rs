@@ -20,27 +20,27 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for DataParallel<Cl> {
     type Args = TileSchedulerParams;
     const SPLITS_K: bool = false;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn new(at: ClusterCoord<Cl>, p: &TileSchedulerParams) -> Self {
         Self { next: at.cluster_id(), at, p: *p }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin {
         self.p.origin(work.index, self.at, bm, bn)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn rounds(&self) -> u32 {
         self.p.rounds
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn is_data_parallel(&self, _work: &WorkTile) -> bool {
         true
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn fixup<const N: usize, R: Role>(
         &self,
         _group: &Warpgroup<R, Cl>,
@@ -58,7 +58,7 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for DataParallel<Cl> {
 impl<Cl: ClusterShape> Iterator for DataParallel<Cl> {
     type Item = WorkTile;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn next(&mut self) -> Option<WorkTile> {
         // `next` is below 2^31, so this adds 0. The sum keeps the number of k tiles in a register. Otherwise ptxas
         // loads it from constant memory in every iteration of the producer's and the consumers' loop over k tiles.

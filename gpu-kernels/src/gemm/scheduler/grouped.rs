@@ -92,7 +92,7 @@ impl Rows {
     ///
     /// Groups do not overlap: an end before the group's beginning, or beyond what is allowed, counts as the nearest one
     /// that is. `before` is the end of the group before, and `own` what is in memory.
-    #[inline(always)]
+    #[isa::forceinline]
     fn of(index: u32, own: u32, before: u32, pitch: u32, limit: u32) -> (Self, bool) {
         let room = index * pitch;
         let begin = if pitch == 0 { before } else { room };
@@ -120,21 +120,21 @@ struct Walk {
 }
 
 impl Walk {
-    #[inline(always)]
+    #[isa::forceinline]
     fn new(cluster: u32, p: GroupedParams) -> Self {
         let rows = Rows { begin: 0, end: 0 };
         Self { next: cluster, first: 0, end: 0, rows, groups: 0, bad: 0, p }
     }
 
     /// Rows of cluster tiles of the current group.
-    #[inline(always)]
+    #[isa::forceinline]
     fn tiles_m(&self) -> u32 {
         let most = (1 << self.p.tile_rows) - 1;
         (self.rows.end - self.rows.begin + most) >> self.p.tile_rows
     }
 
     /// Row and column of cluster tile `index` of the current group, in units of cluster tiles.
-    #[inline(always)]
+    #[isa::forceinline]
     fn place(&self, index: u32) -> (u32, u32) {
         let (raster, inside) = self.p.raster_tiles.divmod(index);
         let first = raster * self.p.raster;
@@ -145,7 +145,7 @@ impl Walk {
     }
 
     /// Goes on to the group of the next cluster tile, which `ends` has the end of. Returns `None` behind the last one.
-    #[inline(always)]
+    #[isa::forceinline]
     fn advance(&mut self, end_of: impl Fn(u32) -> Option<u32>) -> Option<WorkTile> {
         let GroupedParams { pitch, limit, tiles_n, clusters, k_tiles, tile_rows, .. } = self.p;
         while self.next >= self.end {
@@ -187,20 +187,20 @@ pub struct Grouped<Cl, const SWAP_AB: bool> {
 
 impl<Cl: ClusterShape, const SWAP_AB: bool> Grouped<Cl, SWAP_AB> {
     /// The scheduler of the CTA at `at`. The token says that the thread may read the ends.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by(at: ClusterCoord<Cl>, token: &impl Waited, args: &GroupedArgs<'static>) -> Self {
         Self { ends: Some(args.ends.by(token)), ..<Self as TileScheduler<Cl>>::new(at, args) }
     }
 
     /// The first row of B, [groups · N, K], of the work's group.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn row_of_b(&self, work: &WorkTile) -> u32 {
         work.group.index * self.walk.p.columns
     }
 
     /// Writes the status, if this is the first CTA of the grid. The iteration must have ended: then this thread has seen
     /// all groups. One thread of the CTA calls this.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn write_status(&self, token: &impl Waited) {
         if self.at.cluster_id() == 0 && self.at.rank() == 0 {
             self.status.by(token).try_set(0, self.walk.bad);
@@ -213,13 +213,13 @@ impl<Cl: ClusterShape, const SWAP_AB: bool> TileScheduler<Cl> for Grouped<Cl, SW
     const SPLITS_K: bool = false;
 
     /// Before the wait nothing is known of the groups, so this scheduler has no tiles; [`Grouped::by`] has.
-    #[inline(always)]
+    #[isa::forceinline]
     fn new(at: ClusterCoord<Cl>, args: &GroupedArgs<'static>) -> Self {
         let walk = Walk::new(at.cluster_id(), args.params);
         Self { walk, ends: None, status: args.status, at }
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin {
         let Group { row, end, .. } = work.group;
         let (below, right) = (self.at.m() * bm as u32, self.at.n() * bn as u32);
@@ -233,17 +233,17 @@ impl<Cl: ClusterShape, const SWAP_AB: bool> TileScheduler<Cl> for Grouped<Cl, SW
     }
 
     /// The host does not know the sizes of the groups.
-    #[inline(always)]
+    #[isa::forceinline]
     fn rounds(&self) -> u32 {
         0
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn is_data_parallel(&self, _work: &WorkTile) -> bool {
         true
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn fixup<const N: usize, R: Role>(
         &self,
         _group: &Warpgroup<R, Cl>,
@@ -261,7 +261,7 @@ impl<Cl: ClusterShape, const SWAP_AB: bool> TileScheduler<Cl> for Grouped<Cl, SW
 impl<Cl: ClusterShape, const SWAP_AB: bool> Iterator for Grouped<Cl, SWAP_AB> {
     type Item = WorkTile;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn next(&mut self) -> Option<WorkTile> {
         let ends = self.ends?;
         self.walk.advance(|group| ends.get(group as usize))

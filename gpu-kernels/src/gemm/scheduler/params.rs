@@ -91,51 +91,51 @@ impl TileSchedulerParams {
     }
 
     /// Number of rows of cluster tiles.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn tiles_m(&self) -> u32 {
         self.tiles_m
     }
 
     /// Number of clusters of the grid.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn clusters(&self) -> u32 {
         self.clusters
     }
 
     /// Data-parallel tiles of the cluster that has most of them.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn rounds(&self) -> u32 {
         self.rounds
     }
 
     /// Number of cluster tiles.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn tiles(&self) -> u32 {
         self.tiles
     }
 
     /// K tiles of a tile.
-    #[inline(always)]
+    #[isa::forceinline]
     pub const fn k_tiles(&self) -> u32 {
         self.k_tiles.divisor()
     }
 
     /// The end of the run of cluster `cluster`, which is the start of the run of cluster `cluster` - 1: a cluster with
     /// a higher number has earlier k tiles. For a cluster without a run, start and end are both 0.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn start(&self, cluster: u32) -> u32 {
         let number = self.runs.saturating_sub(cluster);
         number * self.run + number.min(self.longer)
     }
 
     /// K tiles of the run of cluster `cluster`, which must have a run.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn run_of(&self, cluster: u32) -> u32 {
         self.run + u32::from(cluster >= self.shorter)
     }
 
     /// Where the tile of `bm` x `bn` elements of cluster tile `index` that the CTA at `at` computes lies in D.
-    #[inline(always)]
+    #[isa::forceinline]
     #[must_use]
     pub fn origin<Cl: ClusterShape>(
         &self,
@@ -154,7 +154,7 @@ impl TileSchedulerParams {
     }
 
     /// Row and column of cluster tile `index`, in units of cluster tiles.
-    #[inline(always)]
+    #[isa::forceinline]
     pub(super) fn place(&self, index: u32) -> (u32, u32) {
         let (group, inside) = self.group.divmod(index);
         let first = group * self.rows.divisor();

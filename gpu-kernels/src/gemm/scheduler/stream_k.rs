@@ -58,7 +58,7 @@ impl<Cl: ClusterShape> StreamK<Cl> {
         Self::of(at, cluster, &StreamKArgs { params: *p, workspace: Partials::EMPTY })
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn of(at: ClusterCoord<Cl>, cluster: u32, args: &StreamKArgs<'static>) -> Self {
         let p = args.params;
         let (position, tile) = (p.start(cluster + 1), p.streamed + cluster);
@@ -66,20 +66,20 @@ impl<Cl: ClusterShape> StreamK<Cl> {
     }
 
     /// The first k tile after this cluster's run.
-    #[inline(always)]
+    #[isa::forceinline]
     fn end(&self) -> u32 {
         self.p.start(self.cluster)
     }
 
     /// This CTA's number in the grid.
-    #[inline(always)]
+    #[isa::forceinline]
     fn cta(&self) -> u32 {
         self.cluster * Cl::SIZE as u32 + self.at.rank()
     }
 
     /// The CTAs whose partials complete a tile that this CTA finishes, in the order of K. Clusters with lower numbers
     /// have later k tiles.
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn peers(&self, work: &WorkTile) -> PeerCtas {
         let (mut summed, mut count) = (work.k + work.k_tiles, 0);
         while summed < self.p.k_tiles() {
@@ -95,27 +95,27 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for StreamK<Cl> {
     type Args = StreamKArgs<'static>;
     const SPLITS_K: bool = true;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn new(at: ClusterCoord<Cl>, args: &StreamKArgs<'static>) -> Self {
         Self::of(at, at.cluster_id(), args)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin {
         self.p.origin(work.index, self.at, bm, bn)
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn rounds(&self) -> u32 {
         self.p.rounds
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn is_data_parallel(&self, work: &WorkTile) -> bool {
         work.index >= self.p.streamed
     }
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn fixup<const N: usize, R: Role>(
         &self,
         group: &Warpgroup<R, Cl>,
@@ -140,7 +140,7 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for StreamK<Cl> {
 impl<Cl: ClusterShape> Iterator for StreamK<Cl> {
     type Item = WorkTile;
 
-    #[inline(always)]
+    #[isa::forceinline]
     fn next(&mut self) -> Option<WorkTile> {
         let (all, end) = (self.p.k_tiles(), self.end());
         let mut work = WorkTile { index: self.tile, k: 0, k_tiles: all, group: Group::ONE };
