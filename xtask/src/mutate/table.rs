@@ -387,16 +387,16 @@ mutations! {
             => "impl<R, Cl: Copy> Clone for Ready<R, Cl> { fn clone(&self) -> Self { *self } }\nimpl<R, Cl: Copy> Copy for Ready<R, Cl> {}\nimpl<R: Roles, Cl: ClusterShape> Ready<R, Cl> {";
     "43_load_before_wait":
         in "pipeline/src/grid/dependent.rs",
-            "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
-            => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
+            "impl<T> BeforeWait<T> {\n    #[isa::forceinline]\n    pub(crate) fn of(token: T) -> Self {"
+            => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[isa::forceinline]\n    pub(crate) fn of(token: T) -> Self {";
     "43_slice_before_wait":
         in "pipeline/src/grid/slice.rs",
             "_token: &impl Waited"
             => "_token: &impl Sized";
     "43_store_before_wait":
         in "pipeline/src/grid/dependent.rs",
-            "impl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {"
-            => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[inline(always)]\n    pub(crate) fn of(token: T) -> Self {";
+            "impl<T> BeforeWait<T> {\n    #[isa::forceinline]\n    pub(crate) fn of(token: T) -> Self {"
+            => "impl<T> core::ops::Deref for BeforeWait<T> { type Target = T; fn deref(&self) -> &T { &self.0 } }\nimpl<T> BeforeWait<T> {\n    #[isa::forceinline]\n    pub(crate) fn of(token: T) -> Self {";
     "44_no_such_tile":
         in "pipeline/src/ring/stage.rs",
             "(A, B) 1 is B behind (A);"
@@ -600,7 +600,7 @@ where
             => "    pub fn by_one(self, one: &Elected<Ro, Cl>) -> UmmaConsumer<STAGES, St, Tag, TwoSm> {
         self.by_leader(&Leader::new(one.coord()))
     }
-    #[inline(always)]
+    #[isa::forceinline]
     pub fn by_leader(self,";
     "52_pair_in_another_cluster":
         in "pipeline/src/ring/mod.rs",
