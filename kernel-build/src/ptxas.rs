@@ -168,9 +168,11 @@ impl Ptxas {
         format!("{:016x}\n", hasher.finish())
     }
 
-    /// What a build's check has left of the module `text` of `kernel` in `folder`, which is
-    /// `<target>/kernel-build/ptxas-<crate>-<architecture>`: the messages of `ptxas -v`, and the cubin. `None` if this ptxas
-    /// has not assembled this text there.
+    /// What a build's check has left of the module `text` of `kernel`: the messages of `ptxas -v`, which [`Report::parse`]
+    /// reads, and the bytes of the cubin. `None` if this ptxas has not assembled this text for `arch` in `folder`, or if a
+    /// file is missing.
+    ///
+    /// A build uses the folder `<target>/kernel-build/ptxas-<crate>-<arch>`. The call waits while a build assembles there.
     pub fn assembled(
         &self,
         arch: &str,
@@ -340,6 +342,28 @@ ptxas info    : Compile time = 10.731 ms
         assert_eq!(report.kernels.len(), 1);
         assert_eq!((report.kernels[0].kernel.as_str(), report.kernels[0].registers), ("gemm", 168));
         assert_eq!(report.faults(), "");
+    }
+
+    #[test]
+    fn what_was_assembled_is_known_by_text_assembler_and_architecture() {
+        let folder = tempfile::tempdir().unwrap();
+        let ptxas = |version: &str| Ptxas { path: "ptxas".into(), version: version.to_owned() };
+        let (ours, other) = (ptxas("13.0.88"), ptxas("13.1.0"));
+        let found =
+            |by: &Ptxas, arch: &str, text: &str| by.assembled(arch, "gemm", text, folder.path());
+        assert_eq!(found(&ours, "sm_90a", "ret;"), None, "nothing is there yet");
+        fs::write(folder.path().join("gemm.cubin"), b"cubin").unwrap();
+        let log = ours.head("sm_90a", "ret;") + CLEAN;
+        fs::write(folder.path().join("gemm.ptxas.log"), log).unwrap();
+        let there = Some((CLEAN.to_owned(), b"cubin".to_vec()));
+        assert_eq!(found(&ours, "sm_90a", "ret;"), there);
+        assert_eq!(found(&ours, "sm_90a", "exit;"), None);
+        assert_eq!(found(&ours, "sm_100a", "ret;"), None);
+        assert_eq!(found(&other, "sm_90a", "ret;"), None);
+        assert_eq!(ours.assembled("sm_90a", "gemm", "ret;", &folder.path().join("none")), None);
+        // What a check reads again is the same.
+        let module = KernelPtx { kernel: "gemm".to_owned(), text: "ret;".to_owned() };
+        assert_eq!(ours.words("sm_90a", &module, folder.path()).unwrap(), CLEAN);
     }
 
     #[test]
