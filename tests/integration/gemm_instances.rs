@@ -14,10 +14,11 @@ use warpipe::host::{Device, Dtype, SimConfig, View, data};
 /// M, N and K.
 type Size = (u64, u64, u64);
 
-/// One tile that is mostly outside; tiles in both directions; both with few stages.
-const SMALL: [Size; 2] = [(8, 8, 8), (136, 264, 72)];
-/// What a GPU has time for: many tiles with K of many parts, and more (small) tiles than SMs.
-const LARGE: [Size; 2] = [(200, 328, 648), (72, 8720, 8)];
+/// One tile that is mostly outside.
+const SMALL: Size = (8, 8, 8);
+/// What a GPU has time for: tiles in both directions with few stages, many tiles with K of many parts, and more (small) tiles
+/// than SMs. On the model, `beyond_the_ring` has tiles in both directions, and every_instance_goes_round few stages.
+const LARGE: [Size; 3] = [(136, 264, 72), (200, 328, 648), (72, 8720, 8)];
 
 /// Half a unit in the last place of the result, doubled; f32 shows the sums' own rounding.
 fn bound(out: Dtype) -> f64 {
@@ -126,7 +127,7 @@ fn every_instance_multiplies() {
             );
             let small = is_bf16(instance).then_some(SMALL);
             let large = (!bench.device.is_sim()).then_some(LARGE);
-            for size in small.into_iter().chain(large).flatten() {
+            for size in small.into_iter().chain(large.into_iter().flatten()) {
                 multiplies(size);
             }
         }

@@ -34,7 +34,7 @@ pub const FOLDERS: [&str; 11] = [
 /// An error of the packages.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("unknown option {given}; {known} is known")]
+    #[error("unknown option {given}; there is {known}")]
     Option { given: String, known: &'static str },
     #[error("{command} failed: {what}")]
     Command { command: String, what: String },
@@ -58,12 +58,17 @@ impl Error {
     }
 }
 
-/// Makes the `.crate` files; with `--try`, also uses them in projects outside of the repository.
+/// Makes the `.crate` files; with `--try`, also uses them in projects outside of the repository. The test that does is
+/// built with the features that follow, so that one with others need not be.
 pub fn run(options: &[&str]) -> Result<(), Error> {
-    let attempt = match options {
-        [] => false,
-        ["--try"] => true,
-        [other, ..] => return Err(Error::Option { given: (*other).to_owned(), known: "--try" }),
+    let known = "--try, and behind it --features LIST";
+    let features = match options {
+        [] => None,
+        ["--try"] => Some(""),
+        ["--try", "--features", list] => Some(*list),
+        ["--try", other, ..] | [other, ..] => {
+            return Err(Error::Option { given: (*other).to_owned(), known });
+        }
     };
     let root = crate::bundle::root();
     let out = root.join("target/package");
@@ -78,7 +83,7 @@ pub fn run(options: &[&str]) -> Result<(), Error> {
         let bytes = fs::metadata(file).map_err(Error::io("cannot read", file))?.len();
         println!("{} ({} KB)", file.display(), bytes / 1000);
     }
-    if attempt { scratch::run(&root, &crates) } else { Ok(()) }
+    features.map_or(Ok(()), |features| scratch::run(&root, &crates, features))
 }
 
 /// Runs `cargo package` in the copy, and moves the files to `out`.

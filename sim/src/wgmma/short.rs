@@ -24,6 +24,12 @@ const EXPONENT: u32 = 0x7f80_0000;
 /// The NaN that a sum becomes.
 const NAN: u32 = 0x7fff_ffff;
 
+/// A sum without the bits that are not kept.
+#[inline(always)]
+fn short(sum: f32) -> f32 {
+    f32::from_bits(if sum.is_nan() { NAN } else { sum.to_bits() & KEPT })
+}
+
 /// Whether sums of these products are short.
 pub(crate) fn is_short(dtype: OperandType) -> bool {
     matches!(dtype, OperandType::E4m3 | OperandType::E5m2)
@@ -79,9 +85,15 @@ pub(crate) fn add(
             sums[at..at + 2].copy_from_slice(&pair.map(f32::from_bits));
         }
     }
+    // Most rows of a tile that hangs over are zeros, and their sums stay what they are.
+    let finite = b.0.iter().all(|x| x.is_finite());
     for (row, sums) in sums.chunks_exact_mut(n).enumerate().filter(|(row, _)| of_threads[*row]) {
         let row = [a.0, &a.1.powers].map(|all| &all.as_chunks().0[row]);
-        add_row(row, [b.0, &b.1.powers], sums);
+        if finite && row[1].iter().all(|&power| power == 0.0) {
+            sums.iter_mut().for_each(|sum| *sum = short(*sum + 0.0));
+        } else {
+            add_row(row, [b.0, &b.1.powers], sums);
+        }
     }
     for_each_quad(&sums, n, first, values, |part, new| {
         for (d, new) in part.iter_mut().zip(new) {
@@ -153,7 +165,7 @@ fn add_row_with<const BLOCK: usize>([a, a_powers]: Row, b: [&[f32]; 2], sums: &m
             } else {
                 news[i] * units[i]
             };
-            sums[i] = f32::from_bits(if new.is_nan() { NAN } else { new.to_bits() & KEPT });
+            sums[i] = short(new);
         }
     }
 }

@@ -27,23 +27,37 @@ const FEATURES: [(&str, &str); 18] = [
     ("attention_", "attention"),
 ];
 
+/// The kernels of the repository alone: examples, and those that measure a GPU's limits.
+const OWN: [&str; 8] = [
+    "cluster_exchange",
+    "ordered_loads",
+    "ping_pong",
+    "rms_norm",
+    "stream_copy",
+    "tma_read_alone",
+    "two_rings",
+    "wgmma_alone",
+];
+
 /// The feature of a kernel.
 fn feature(kernel: &str) -> Option<&'static str> {
     FEATURES.iter().find(|(prefix, _)| kernel.starts_with(prefix)).map(|(_, feature)| *feature)
 }
 
-/// Compiles all GEMM kernels, and writes their image into `folder`. Intermediate files go to `work`.
+/// Compiles all kernels, and writes the image of those that are for users into `folder`. Intermediate files go to `work`. The
+/// feature is that of the tests, which have lowered the same kernels already.
 pub fn write(root: &Path, folder: &Path, work: &Path) -> Result<(), Error> {
-    let image = KernelBuilder::new(root.join("gpu-kernels"))
+    let mut image = KernelBuilder::new(root.join("gpu-kernels"))
         .arch(Arch::Sm90a)
-        .feature("gemm")
-        .feature("attention")
+        .feature("entry-points")
         .out_dir(work)
         .target_dir(root.join("target/kernel-build"))
         .build()?;
     for warning in &image.warnings {
         eprintln!("{warning}");
     }
+    image.modules.retain(|module| !OWN.contains(&module.kernel.as_str()));
+    image.kernels.retain(|kernel| !OWN.contains(&kernel.name.as_str()));
     if let Some(module) = image.modules.iter().find(|module| feature(&module.kernel).is_none()) {
         return Err(Error::Feature(module.kernel.clone()));
     }

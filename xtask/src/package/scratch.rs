@@ -18,14 +18,15 @@ const MOST_PACKAGES: usize = 45;
 const FORBIDDEN: [&str; 8] =
     ["clap", "plotters", "svg", "indicatif", "rayon", "cudarc", "safetensors", "warpipe-bench"];
 
-/// Unpacks the `.crate` files and runs the projects with them, in a folder that stays if something is wrong.
-pub fn run(root: &Path, crates: &[PathBuf]) -> Result<(), Error> {
+/// Unpacks the `.crate` files and runs the projects with them, in a folder that stays if something is wrong. The workspace's
+/// own test is built with `features`.
+pub fn run(root: &Path, crates: &[PathBuf], features: &str) -> Result<(), Error> {
     let folder = std::env::temp_dir().join(format!("warpipe-packaged-{}", std::process::id()));
-    attempt(root, &folder, crates)?;
+    attempt(root, &folder, crates, features)?;
     fs::remove_dir_all(&folder).map_err(Error::io("cannot remove", &folder))
 }
 
-fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> {
+fn attempt(root: &Path, folder: &Path, crates: &[PathBuf], features: &str) -> Result<(), Error> {
     let unpacked = folder.join("crates");
     fs::create_dir_all(&unpacked).map_err(Error::io("cannot create", &unpacked))?;
     let mut patches = String::from("\n[patch.crates-io]\n");
@@ -41,10 +42,10 @@ fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> 
 
     let gemm = project("gemm")?;
     light(&gemm)?;
-    let packaged = timed(&gemm, &["run", "--quiet"])?;
-    println!("{}", packaged.trim_end());
-    if !packaged.starts_with("on SM model") || !packaged.contains("d[0][0] = 64\n") {
-        return Err(Error::Wrong(format!("the product is wrong: {packaged}")));
+    let product = timed(&gemm, &["run", "--quiet"])?;
+    println!("{}", product.trim_end());
+    if !product.starts_with("on SM model") || !product.contains("d[0][0] = 64\n") {
+        return Err(Error::Wrong(format!("the product is wrong: {product}")));
     }
 
     let own = project("own-kernel")?;
@@ -56,25 +57,32 @@ fn attempt(root: &Path, folder: &Path, crates: &[PathBuf]) -> Result<(), Error> 
     }
 
     // The kernels that the packages' sources give are those that the package brings along.
-    let built = timed(&gemm, &["run", "--quiet", "--features", "warpipe/build-kernels"])?;
-    let digest =
-        |output: &str| output.lines().find(|line| line.starts_with("image: ")).map(str::to_owned);
-    let (packaged, built) = (digest(&packaged), digest(&built));
-    if packaged.is_none() || packaged != built {
+    let image = |features: &str| {
+        let build = ["run", "--quiet", "--no-default-features", "--features", features];
+        timed(&gemm, &[&build[..], &["--", "image"]].concat())
+    };
+    let (packaged, built) = (image("few")?, image("few,warpipe/build-kernels")?);
+    if !packaged.starts_with("image: ") || packaged != built {
         return Err(Error::Wrong(format!(
             "the packaged image and the one that its sources give differ: {packaged:?}, {built:?}"
         )));
     }
-    println!(
-        "the packaged kernels are those that the packaged sources give: {}",
-        built.unwrap_or_default()
-    );
+    println!("the packaged kernels are those that the packaged sources give: {}", built.trim_end());
 
     // What `warpipe new` writes, with the packages as dependencies. All of the workspace, and incremental or not as the tests
     // are: so nothing is compiled again where they were run before.
     let incremental = std::env::var_os("CARGO_INCREMENTAL");
-    let projects =
-        ["test", "--workspace", "--test", "integration", "--", "--nocapture", "every_project"];
+    let projects = [
+        "test",
+        "--workspace",
+        "--features",
+        features,
+        "--test",
+        "integration",
+        "--",
+        "--nocapture",
+        "every_project",
+    ];
     let mut test = cargo(root);
     test.env("WARPIPE_PACKAGES", &unpacked)
         .envs(incremental.map(|value| ("CARGO_INCREMENTAL", value)))

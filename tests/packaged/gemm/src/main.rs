@@ -1,4 +1,5 @@
-//! A product on the model of the SM. With the argument `f16`, one that no kernel of the default features computes.
+//! A product on the model of the SM. With the argument `f16`, one that no kernel of the default features computes; with
+//! `image`, none.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use warpipe::host::gemm::{Gemm, GemmProblem};
@@ -18,8 +19,12 @@ fn product(ab: Dtype) -> Result<(), Error> {
 }
 
 fn main() {
-    let f16 = std::env::args().nth(1).is_some_and(|word| word == "f16");
-    if let Err(error) = product(if f16 { Dtype::F16 } else { Dtype::Bf16 }) {
+    let dtype = match std::env::args().nth(1).as_deref() {
+        Some("image") => None,
+        Some("f16") => Some(Dtype::F16),
+        _ => Some(Dtype::Bf16),
+    };
+    if let Some(Err(error)) = dtype.map(product) {
         eprintln!("{error}");
         std::process::exit(1);
     }
