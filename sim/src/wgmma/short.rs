@@ -90,7 +90,9 @@ pub(crate) fn add(
     for (row, sums) in sums.chunks_exact_mut(n).enumerate().filter(|(row, _)| of_threads[*row]) {
         let row = [a.0, &a.1.powers].map(|all| &all.as_chunks().0[row]);
         if finite && row[1].iter().all(|&power| power == 0.0) {
-            sums.iter_mut().for_each(|sum| *sum = short(*sum + 0.0));
+            for sum in sums {
+                *sum = short(*sum + 0.0);
+            }
         } else {
             add_row(row, [b.0, &b.1.powers], sums);
         }
