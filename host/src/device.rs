@@ -206,7 +206,7 @@ impl Device {
         Stream::new(self)
     }
 
-    /// Allocates uninitialised memory. The SM model reports reads of it.
+    /// Allocates uninitialised memory. The SM model reports loads and atomic updates of bytes that nobody has written (WP057).
     pub fn alloc(&self, bytes: usize) -> Result<Buffer, Error> {
         Buffer::new(self, bytes)
     }

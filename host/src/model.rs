@@ -53,7 +53,7 @@ impl Model {
     }
 
     pub fn alloc(&self, bytes: usize) -> u64 {
-        self.memory.alloc(bytes)
+        self.memory.alloc_uninitialised(bytes)
     }
 
     /// Waits for all launches, as `cuMemFree` does.

@@ -22,7 +22,7 @@ pub struct Config {
     pub stack_bytes: usize,
     /// Instructions that a cluster may execute before it counts as stuck.
     pub max_steps: u64,
-    /// Whether to report reads of shared memory that nobody wrote.
+    /// Whether to report reads of shared and of global memory that nobody wrote.
     pub check_uninitialised: bool,
     /// Whether to look for data races, missing proxy fences and scopes that do not reach: every
     /// rule that is about what happens before what.

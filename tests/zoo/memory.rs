@@ -12,6 +12,8 @@ family! { "memory.rs":
     a_tile_at_a_sixteen_byte_offset
     a_run_of_odd_bytes
     three_coordinates_for_a_matrix
+    a_ticket_that_nobody_has_zeroed
+    a_flag_in_a_workspace_as_it_was_allocated
 }
 
 fn a_grid_beyond_the_output() -> Bug {
@@ -132,6 +134,45 @@ fn three_coordinates_for_a_matrix() -> Bug {
                 }
             }
             mbarrier::wait_parity(full, 0);
+        },
+    )
+}
+
+fn a_ticket_that_nobody_has_zeroed() -> Bug {
+    bug(
+        "The last thread to come takes the ticket back for the next launch, and nobody has zeroed it before the first",
+        "the counters of a split sum's workspace, which its host must zero; row 39",
+        threads(2),
+        // SAFETY: the word is in the workspace. That it has no value is the bug.
+        |w, bug| unsafe {
+            let ticket = w.fresh(0);
+            if tid() == 0 && !bug {
+                global::st(ticket, 0);
+            }
+            thread::sync_threads();
+            let before = global::atomic_add_u32(ticket, 1); //~ WP057
+            if before == 1 {
+                global::atomic_exch_u32(ticket, 0);
+            }
+        },
+    )
+}
+
+fn a_flag_in_a_workspace_as_it_was_allocated() -> Bug {
+    bug(
+        "A CTA waits for its neighbour's flag in memory that was allocated and not zeroed: whatever lies there may be the value",
+        "CUTLASS's semaphores, whose workspace `initialize` clears; row 39",
+        Shape { ctas: 2, ..threads(1) },
+        // SAFETY: the words are in the workspace and the results. That the flag has no value is the bug.
+        |w, bug| unsafe {
+            let flag = if bug { w.fresh(1) } else { w.out(1) };
+            if thread::block_idx_x() == 0 {
+                global::st(w.out(0), 7);
+                global::red_release_gpu_add_u32(flag, 1); //~ WP057
+            } else {
+                while global::ld_acquire_gpu_u32(flag) != 1 {} //~ WP057
+                global::ld(w.out(0));
+            }
         },
     )
 }

@@ -19,6 +19,8 @@ pub struct World {
     out: u64,
     /// The same map in global memory, where a kernel can change it.
     slot: u64,
+    /// Words that nobody has written, as those of a workspace.
+    fresh: u64,
 }
 
 impl World {
@@ -37,7 +39,8 @@ impl World {
         let (map, slot) = (map.expect("a valid tensor"), memory.alloc(128));
         let bytes: Vec<u8> = map.iter().flat_map(|word| word.to_le_bytes()).collect();
         memory.write(slot, &bytes).expect("just allocated");
-        Self { map: TensorMapBytes(map), words, out, slot }
+        let fresh = memory.alloc_uninitialised(64);
+        Self { map: TensorMapBytes(map), words, out, slot, fresh }
     }
     /// The map in global memory.
     pub fn slot(&self) -> *mut TensorMapBytes {
@@ -61,6 +64,10 @@ impl World {
     /// Word `i` of the tensor's first row.
     pub fn word(&self, i: u32) -> *mut u32 {
         (self.words + 4 * u64::from(i)) as *mut u32
+    }
+    /// Word `i` of a new workspace.
+    pub fn fresh(&self, i: u32) -> *mut u32 {
+        (self.fresh + 4 * u64::from(i)) as *mut u32
     }
     /// Word `i` of the results.
     pub fn out(&self, i: u32) -> *mut u32 {

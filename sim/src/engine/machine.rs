@@ -64,6 +64,8 @@ pub(crate) struct Machine {
     pub requests: Requests,
     /// The multiplications into it, and the registers loaded from it, by thread.
     pub umma: Umma,
+    /// Whether reads of what nobody has written are reported.
+    pub check_uninitialised: bool,
 }
 
 impl Machine {
@@ -96,6 +98,7 @@ impl Machine {
             pairs: Pairs::default(),
             requests: Requests::default(),
             umma: Umma::default(),
+            check_uninitialised,
             shape,
         }
     }

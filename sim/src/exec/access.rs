@@ -135,8 +135,11 @@ pub(crate) fn gmem_load<T: Word>(
     e.sched.looks.global = true;
     // Value and order are one: other clusters run on other OS threads.
     let allocation = e.hw.memory.get().find(addr, len)?;
-    let base = allocation.base();
+    let (base, known) = (allocation.base(), e.hw.check_uninitialised);
     allocation.with(|view| {
+        if known {
+            view.known(addr, len)?;
+        }
         let v = T::from_bytes(view.get(addr, len)?);
         e.checked(t, |race, thread| race.global_load(thread, base, (addr, len), acquire))?;
         Ok(v)
@@ -167,7 +170,12 @@ pub(crate) fn gmem_update<T: Word>(
     let len = T::BYTES as u64;
     let allocation = e.hw.memory.get().find(addr, len)?;
     let base = allocation.base();
+    let reads = matches!(order, Order::Update | Order::UpdateRelease(_));
+    let known = reads && e.hw.check_uninitialised;
     let (old, changed) = allocation.with_mut(|view| {
+        if known {
+            view.known(addr, len)?;
+        }
         let bytes = view.get(addr, len)?;
         let old = T::from_bytes(bytes);
         let changed = put(f(old), bytes);

@@ -185,4 +185,6 @@ rules! {
     TensorPair = "055", "a pair of CTAs that is none, or that one of them leaves";
     /// `clusterlaunchcontrol`: a request after a failed one, a query of what is no answer.
     LaunchControl = "056", "launch control used against its rules";
+    /// Read of global memory that nobody wrote.
+    GlobalUnwritten = "057", "a read of uninitialised global memory";
 }

@@ -3,6 +3,7 @@
 //! Addresses are never reused and lie outside what a host process can map, so a kernel's stray
 //! pointer is found, not followed. Between two allocations lies a gap that belongs to nobody.
 
+use super::written::Written;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +45,20 @@ pub enum GlobalError {
         /// How far the access ends behind it.
         over: u64,
     },
+    /// A kernel reads what nobody has written.
+    #[error(
+        "{bytes} bytes at {addr:#x}, and nothing has written byte {at} of the allocation at {base:#x}: the host or a kernel must write it first"
+    )]
+    Unwritten {
+        /// Address.
+        addr: u64,
+        /// Length of the access.
+        bytes: u64,
+        /// Where the allocation starts.
+        base: u64,
+        /// The first byte without a value, from there.
+        at: u64,
+    },
     /// `free` of something that is not an allocation's start.
     #[error("{addr:#x} is not the start of an allocation")]
     NotAllocated {
@@ -54,7 +69,11 @@ pub enum GlobalError {
 
 impl From<GlobalError> for Fault {
     fn from(e: GlobalError) -> Self {
-        Self::new(Rule::GlobalBounds, e.to_string())
+        let rule = match e {
+            GlobalError::Unwritten { .. } => Rule::GlobalUnwritten,
+            _ => Rule::GlobalBounds,
+        };
+        Self::new(rule, e.to_string())
     }
 }
 
@@ -63,8 +82,14 @@ pub(crate) struct Allocation {
     base: u64,
     /// A lock, not a cell: clusters run on several OS threads, and a kernel with a data race must
     /// not become one of the host.
-    bytes: RwLock<Box<[u8]>>,
+    contents: RwLock<Contents>,
     size: u64,
+}
+
+#[derive(Clone)]
+struct Contents {
+    bytes: Box<[u8]>,
+    written: Written,
 }
 
 impl Allocation {
@@ -89,40 +114,66 @@ impl Allocation {
 
     /// Runs `f` on all bytes and the offset function for reading.
     pub fn with<R>(&self, f: impl FnOnce(&View<'_>) -> R) -> R {
-        let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
-        f(&View { allocation: self, bytes: &bytes })
+        let contents = self.contents.read().unwrap_or_else(PoisonError::into_inner);
+        f(&View { allocation: self, contents: &contents })
     }
 
     /// Runs `f` on all bytes for writing.
     pub fn with_mut<R>(&self, f: impl FnOnce(&mut ViewMut<'_>) -> R) -> R {
-        let mut bytes = self.bytes.write().unwrap_or_else(PoisonError::into_inner);
-        f(&mut ViewMut { allocation: self, bytes: &mut bytes })
+        let mut contents = self.contents.write().unwrap_or_else(PoisonError::into_inner);
+        f(&mut ViewMut { allocation: self, contents: &mut contents })
     }
+}
+
+/// The range, if somebody has written all of it.
+fn known(
+    allocation: &Allocation,
+    written: &Written,
+    addr: u64,
+    bytes: u64,
+) -> Result<(), GlobalError> {
+    let missing = written.first_missing(allocation.range(addr, bytes)?);
+    missing.map_or(Ok(()), |at| {
+        let (base, at) = (allocation.base, at as u64);
+        Err(GlobalError::Unwritten { addr, bytes, base, at })
+    })
 }
 
 /// An allocation, locked for reading.
 pub(crate) struct View<'a> {
     allocation: &'a Allocation,
-    bytes: &'a [u8],
+    contents: &'a Contents,
 }
 
 impl View<'_> {
-    /// The bytes at a device address.
+    /// The bytes at a device address, written or not.
     pub fn get(&self, addr: u64, bytes: u64) -> Result<&[u8], GlobalError> {
-        Ok(&self.bytes[self.allocation.range(addr, bytes)?])
+        Ok(&self.contents.bytes[self.allocation.range(addr, bytes)?])
+    }
+
+    /// An error if nobody has written one of these bytes.
+    pub fn known(&self, addr: u64, bytes: u64) -> Result<(), GlobalError> {
+        known(self.allocation, &self.contents.written, addr, bytes)
     }
 }
 
 /// An allocation, locked for writing.
 pub(crate) struct ViewMut<'a> {
     allocation: &'a Allocation,
-    bytes: &'a mut [u8],
+    contents: &'a mut Contents,
 }
 
 impl ViewMut<'_> {
-    /// The bytes at a device address.
+    /// The bytes at a device address, which are now written.
     pub fn get(&mut self, addr: u64, bytes: u64) -> Result<&mut [u8], GlobalError> {
-        Ok(&mut self.bytes[self.allocation.range(addr, bytes)?])
+        let range = self.allocation.range(addr, bytes)?;
+        self.contents.written.write(range.clone());
+        Ok(&mut self.contents.bytes[range])
+    }
+
+    /// An error if nobody has written one of these bytes.
+    pub fn known(&self, addr: u64, bytes: u64) -> Result<(), GlobalError> {
+        known(self.allocation, &self.contents.written, addr, bytes)
     }
 }
 
@@ -160,12 +211,23 @@ impl GlobalMemory {
 
     /// Allocates zeroed bytes, aligned to 256, at an address that was never used before.
     pub fn alloc(&self, bytes: usize) -> u64 {
+        self.add(bytes, Written::default())
+    }
+
+    /// The same, but a load or an atomic update of what nobody has written is reported
+    /// ([`Rule::GlobalUnwritten`]). Copies to shared memory read zeros there: a box may have rows that
+    /// no result depends on.
+    pub fn alloc_uninitialised(&self, bytes: usize) -> u64 {
+        self.add(bytes, Written::none_of(bytes))
+    }
+
+    fn add(&self, bytes: usize, written: Written) -> u64 {
         let mut r = self.registry.write().unwrap_or_else(PoisonError::into_inner);
         let base = r.next;
         let size = bytes as u64;
         r.next = (base + size + GAP).next_multiple_of(ALIGN);
-        let bytes = RwLock::new(vec![0; bytes].into_boxed_slice());
-        r.allocations.insert(base, Arc::new(Allocation { base, bytes, size }));
+        let contents = RwLock::new(Contents { bytes: vec![0; bytes].into_boxed_slice(), written });
+        r.allocations.insert(base, Arc::new(Allocation { base, contents, size }));
         base
     }
 
@@ -179,8 +241,8 @@ impl GlobalMemory {
     #[must_use]
     pub fn snapshot(&self) -> Self {
         let copy = |a: &Arc<Allocation>| {
-            let bytes = a.bytes.read().unwrap_or_else(PoisonError::into_inner).clone();
-            Arc::new(Allocation { base: a.base, bytes: RwLock::new(bytes), size: a.size })
+            let contents = a.contents.read().unwrap_or_else(PoisonError::into_inner).clone();
+            Arc::new(Allocation { base: a.base, contents: RwLock::new(contents), size: a.size })
         };
         let r = self.registry.read().unwrap_or_else(PoisonError::into_inner);
         let allocations = r.allocations.iter().map(|(&base, a)| (base, copy(a))).collect();
@@ -199,8 +261,8 @@ impl GlobalMemory {
         let then = snapshot.registry.read().unwrap_or_else(PoisonError::into_inner);
         for (base, now) in &r.allocations {
             let Some(then) = then.allocations.get(base) else { continue };
-            let then = then.bytes.read().unwrap_or_else(PoisonError::into_inner);
-            now.with_mut(|v| v.bytes.copy_from_slice(&then));
+            let then = then.contents.read().unwrap_or_else(PoisonError::into_inner);
+            now.with_mut(|v| v.contents.clone_from(&then));
         }
         let maps = snapshot.maps.read().unwrap_or_else(PoisonError::into_inner).clone();
         *self.maps.write().unwrap_or_else(PoisonError::into_inner) = maps;

@@ -4,3 +4,4 @@ pub(crate) mod global;
 pub(crate) mod handle;
 pub(crate) mod regions;
 pub(crate) mod shared;
+pub(crate) mod written;

@@ -1,6 +1,6 @@
 //! Each rule has a kernel that breaks it, and a report that names the line.
 
-use crate::common::{Map, Shape, breaks, breaks_on, passes, run_with, smem, tensor, tid};
+use crate::common::{Map, Shape, breaks, breaks_on, passes, run_on, run_with, smem, tensor, tid};
 use sim::ops::cp_async_bulk as bulk;
 use sim::ops::{
     barrier, cluster, cp_async, debug, fence, mbarrier, setmaxnreg, shared, thread, warp, wgmma,
@@ -189,6 +189,44 @@ fn memory_that_is_not_there() {
     breaks_on(&memory, Rule::GlobalBounds, Shape(1, 1, 0), || {
         sim::ops::global::ld::<u32>(std::ptr::null());
     });
+}
+
+#[test]
+fn global_memory_that_nobody_wrote() {
+    use sim::ops::global;
+    let memory = GlobalMemory::new();
+    let at = memory.alloc_uninitialised(64);
+    let word = |i: u64| (at + 4 * i) as *mut u32;
+    let (two, three, five) = (word(2) as usize, word(3) as usize, word(5) as usize);
+    let one = Shape(1, 1, 0);
+    let found = |kernel: &(dyn Fn() + Sync)| {
+        let report = breaks_on(&memory, Rule::GlobalUnwritten, one, kernel);
+        assert!(report.message.contains("nothing has written byte 12 of"), "{report}");
+    };
+    found(&|| drop(global::ld::<u32>(three as *const u32)));
+    found(&|| drop(global::atomic_add_u32(three as *mut u32, 1)));
+    found(&|| drop(global::ld_acquire_gpu_u32(three as *const u32)));
+    found(&|| global::red_max_u32(three as *mut u32, 1));
+    // A word of which half is written.
+    memory.write(at + 8, &[1; 4]).unwrap();
+    found(&|| drop(global::ld::<u64>(two as *const u64)));
+    // The host or a kernel may write it first.
+    run_on(&memory, 0, one, || drop(global::ld::<u32>(two as *const u32))).unwrap();
+    run_on(&memory, 0, one, || {
+        global::st(three as *mut u32, 1u32);
+        global::ld::<u64>(two as *const u64);
+        global::atomic_add_u32(three as *mut u32, 1);
+    })
+    .unwrap();
+    // Memory that is restored is as little written as it was.
+    let before = memory.snapshot();
+    let load = || drop(global::ld::<u32>(five as *const u32));
+    memory.write(at + 20, &[1; 4]).unwrap();
+    run_on(&memory, 0, one, load).unwrap();
+    memory.restore(&before);
+    breaks_on(&memory, Rule::GlobalUnwritten, one, load);
+    let config = Config { check_uninitialised: false, ..Config::default() };
+    run_with(&config, &memory, one, load).unwrap();
 }
 
 #[test]
