@@ -126,7 +126,7 @@ impl Event {
                 unsafe { driver::cuEventElapsedTime(&raw mut ms, *start, *end) }?;
                 Ok(f64::from(ms))
             }
-            (Mark::Sim(start), Mark::Sim(end), _) => {
+            (Mark::Sim(start), Mark::Sim(end), _) if ours.same(theirs) => {
                 Ok(end.saturating_duration_since(*start).as_secs_f64() * 1e3)
             }
             _ => Err(Error::ForeignDevice {

@@ -52,8 +52,13 @@ impl Model {
         self.state().chain.end();
     }
 
-    pub fn alloc(&self, bytes: usize) -> u64 {
-        self.memory.alloc_uninitialised(bytes)
+    pub fn alloc(&self, bytes: usize) -> Result<u64, Error> {
+        // What the host can't give is an error here: the model's own allocation would end the process.
+        if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
+            let total = isize::MAX as u64;
+            return Err(Error::OutOfMemory { bytes: bytes as u64, free: total, total });
+        }
+        Ok(self.memory.alloc_uninitialised(bytes))
     }
 
     /// Waits for all launches, as `cuMemFree` does.
@@ -71,6 +76,15 @@ impl Model {
     pub fn write(&self, addr: u64, bytes: &[u8]) -> Result<(), Error> {
         self.synchronize();
         self.memory.write(addr, bytes).map_err(Error::ModelMemory)
+    }
+
+    /// Fails if `bytes` > 0 bytes at `addr` are not in one allocation.
+    pub fn check_range(&self, addr: u64, bytes: usize) -> Result<(), Error> {
+        let none = sim::GlobalError::Unmapped { addr, bytes: bytes as u64 };
+        let last = addr.checked_add(bytes as u64 - 1).ok_or(Error::ModelMemory(none))?;
+        // If the last byte is in the model's memory, so many bytes can be copied.
+        self.memory.read(last, &mut [0]).map_err(Error::ModelMemory)?;
+        self.read(addr, &mut vec![0; bytes])
     }
 
     /// Whether the first and the last of `bytes` > 0 bytes at `addr` lie in the model's memory.

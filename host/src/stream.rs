@@ -82,8 +82,8 @@ impl Stream {
     /// # Safety
     /// `stream` is one of these three, or a stream of the CUDA driver. It is not destroyed before the result
     /// and its clones. A plan that shares memory between its runs keeps a clone of the stream that it ran
-    /// on last ([`GemmPlan::synchronize`](crate::gemm::GemmPlan::synchronize) drops it), and so does an
-    /// [`Event`] or a [`Graph`] for as long as it lives.
+    /// on last ([`GemmPlan::synchronize`](crate::gemm::GemmPlan::synchronize) drops it), and so does a
+    /// [`Graph`] for as long as it lives.
     ///
     /// # Errors
     /// [`Error::ForeignStream`] for a stream of another context; [`Error::NotOnModel`] on the model;

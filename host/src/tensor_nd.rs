@@ -32,9 +32,9 @@ pub struct TensorNd<'a> {
 }
 
 impl TensorNd<'_> {
-    /// Bytes of the box.
+    /// Bytes of the box; `u32::MAX` if there are more.
     pub fn box_bytes(&self) -> u32 {
-        self.box_dims.iter().product::<u32>() * self.dtype.size() as u32
+        self.box_dims.iter().fold(self.dtype.size() as u32, |bytes, &dim| bytes.saturating_mul(dim))
     }
 
     /// Checks that the ranks agree and that the tensor lies in its buffer. The encoder cannot check this.
@@ -64,7 +64,7 @@ impl TensorNd<'_> {
         let len = self.buffer.len() as u64;
         if need > len {
             let pitch = self.strides.first().copied().unwrap_or(0);
-            let rows = self.dims[1..].iter().product();
+            let rows = self.dims[1..].iter().fold(1, |rows: u64, &dim| rows.saturating_mul(dim));
             return Err(TensorError::OutOfBuffer { rows, pitch, offset: 0, need, len });
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Slices of device memory as kernel arguments.
 //!
-//! A slice is a pointer with a length, and every access is checked against the length. The host checks that
-//! each slice lies in a live buffer and that the buffer of a [`DeviceSliceMut`] is passed only once per
-//! launch, and it keeps the buffers until the grid has completed. All threads of the grid share the memory.
+//! A slice is a pointer with a length, and every access is checked against the length. On the host a slice is a borrow of a
+//! buffer, so that of a [`DeviceSliceMut`] is passed once per launch; parts of one buffer may overlap. To free a buffer waits
+//! for the grid. Memory that another owner frees must live until then. All threads of the grid share the memory.
 //! It is a race if two threads write the same element, or if one reads what another one writes without a
 //! barrier between them. The value is then one of those written, without undefined behaviour in Rust, and
 //! the SM model reports the race.

@@ -20,8 +20,8 @@
 //! ```text
 //!  kernel crate ──cargo rustc──▶ one unoptimised LLVM module   (nested cargo, fat LTO, core included)
 //!               ──ir pass──────▶ convergent, launch bounds     (module ir)
+//!               ──split────────▶ a module per kernel           (module ir)
 //!               ──opt, llc─────▶ PTX                           (the llvm-tools of the same rustc)
-//!               ──split────────▶ a module per kernel           (module ptx)
 //!               ──ptxas────────▶ cubins, only as a check       (when a ptxas is found)
 //!               ──brotli───────▶ the image
 //! ```

@@ -3,6 +3,7 @@
 use crate::batch::{Batch, Products, check};
 use crate::engine;
 use crate::interchange::Imported;
+use crate::kept::Kept;
 use crate::layout::{Order as Dimensions, Place, View};
 use crate::model::{dtype, gather, on_the_model, scatter};
 use crate::python::{Error, raise, refuse};
@@ -16,9 +17,6 @@ use warpipe::host::gemm::{
     Gemm, Layout, Major, Order, Strided, StridedGemm, StridedMut, StridedPlan, StridedProblem,
 };
 use warpipe::host::{self, Buffer, Device, Stream};
-
-/// Most plans of a device that are kept.
-const PLANS: usize = 256;
 
 /// The host crate's description of a batch of products.
 fn problem(products: &Products) -> StridedProblem {
@@ -134,7 +132,7 @@ fn transposed(bytes: &[u8], [lines, elements]: [u64; 2], size: usize) -> Vec<u8>
 /// workspace.
 struct Gpu {
     gemm: StridedGemm,
-    plans: HashMap<(StridedProblem, u64), Arc<StridedPlan>>,
+    plans: Kept<(StridedProblem, u64), StridedPlan>,
 }
 
 /// The plan of a problem for a stream.
@@ -148,11 +146,12 @@ fn plan(
     let key = (*problem, stream.raw() as u64);
     let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
     let gpus = gpus.get_or_insert_default();
-    if let Some(plan) = gpus.get(&ordinal).and_then(|gpu| gpu.plans.get(&key)) {
-        return Ok(Arc::clone(plan));
+    let captured = stream.capture_id().map_err(|e| raise(&e))?.is_some();
+    if let Some(plan) = gpus.get_mut(&ordinal).and_then(|gpu| gpu.plans.get(&key, captured)) {
+        return Ok(plan);
     }
     // A plan allocates its workspace, and the first one loads the kernels; a capture forbids both.
-    if stream.capture_id().map_err(|e| raise(&e))?.is_some() {
+    if captured {
         return Err(Error::new_err(
             "bmm is captured before a first call: call it once with these sizes and layouts on this stream, and then capture it",
         ));
@@ -161,15 +160,11 @@ fn plan(
         std::collections::hash_map::Entry::Occupied(gpu) => gpu.into_mut(),
         std::collections::hash_map::Entry::Vacant(free) => {
             let gemm = Gemm::strided(device, &warpipe::GEMM_IMAGE).map_err(|e| raise(&e))?;
-            free.insert(Gpu { gemm, plans: HashMap::new() })
+            free.insert(Gpu { gemm, plans: Kept::default() })
         }
     };
-    let plan = Arc::new(gpu.gemm.plan(problem).map_err(|e| raise(&e))?);
-    if gpu.plans.len() >= PLANS {
-        gpu.plans.clear();
-    }
-    gpu.plans.insert(key, Arc::clone(&plan));
-    Ok(plan)
+    let plan = gpu.gemm.plan(problem).map_err(|e| raise(&e))?;
+    Ok(gpu.plans.insert(key, plan, false))
 }
 
 /// Queues products on a stream of the GPU.

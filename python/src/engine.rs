@@ -4,6 +4,7 @@
 //! share none. A plan without workspaces serves all streams. No call of Python happens while the lock is held:
 //! another thread may hold the GIL and wait for the lock.
 
+use crate::kept::PLANS;
 use crate::layout::Element;
 use crate::layout::{Layout, Matrix};
 use crate::model::{activation, problem};
@@ -25,8 +26,6 @@ use warpipe::host::gemm::{
 };
 use warpipe::host::{self, Buffer, Device, Stream, View, ViewMut};
 
-/// Most plans of a device that are kept.
-const PLANS: usize = 256;
 /// TMA takes row pitches that are multiples of this many bytes.
 const UNIT: u64 = 16;
 /// Most sets of operands of a plan whose tensor maps are kept.

@@ -2,6 +2,7 @@
 
 use crate::engine;
 use crate::interchange::Imported;
+use crate::kept::Kept;
 use crate::layout::{Dims, Element, Layout, Matrix, Order, Place, View};
 use crate::model::{self, gather, on_the_model, scatter};
 use crate::python::{raise, refuse};
@@ -13,12 +14,10 @@ use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 use warpipe::host::gemm::{Gemm, GroupedGemm, GroupedPlan, GroupedProblem, GroupedRows};
-use warpipe::host::{self, Buffer, Stream, View as Rows, ViewMut};
+use warpipe::host::{self, Buffer, Device, Stream, View as Rows, ViewMut};
 
 /// Elements of 32-bit signed integers.
 const I32: Element = Element { code: 0, bits: 32, lanes: 1 };
-/// Most plans that are kept.
-const PLANS: usize = 256;
 
 /// out\[rows of group g\] = a\[rows of group g\] @ b\[g\].
 ///
@@ -167,15 +166,18 @@ impl Call {
 
     /// Queues the product on a stream of a GPU. The first call of a kind plans it and loads its kernel.
     fn run(&self, ordinal: i32, stream: u64) -> PyResult<()> {
-        let plan = plan(ordinal, &self.problem)?;
         let device = engine::device(ordinal)?;
+        // SAFETY: the caller's library works on this stream at this moment. It is used during this call, and by plans that
+        // have a workspace only as a name to compare with.
+        let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
+        let stream = stream.map_err(|e| raise(&e))?;
+        let captured = stream.capture_id().map_err(|e| raise(&e))?.is_some();
+        let plan = plan(&device, ordinal, &self.problem, captured)?;
         let launch = || {
-            // SAFETY: the caller's library works on this stream at this moment, and the caller holds the tensors during
-            // this call. Their library frees them in the order of the stream.
-            let (stream, ends, [a, b, mut d]) = unsafe {
+            // SAFETY: the caller holds the tensors during this call. Their library frees them in the order of the stream.
+            let (ends, [a, b, mut d]) = unsafe {
                 let memory = |m: &Matrix| Buffer::from_raw(&device, m.addr, m.span() as usize);
                 (
-                    Stream::from_raw(&device, stream as *mut c_void)?,
                     Buffer::from_raw(&device, self.offs, 4 * self.problem.groups as usize)?,
                     [memory(&self.a)?, memory(&self.b)?, memory(&self.out)?],
                 )
@@ -218,33 +220,31 @@ impl Call {
     }
 }
 
-/// The plans of a process.
-#[derive(Default)]
-struct Plans {
-    gemms: HashMap<i32, GroupedGemm>,
-    plans: HashMap<(i32, GroupedProblem), Arc<GroupedPlan>>,
+/// The kernels of a device, and its plans.
+struct Gpu {
+    gemm: GroupedGemm,
+    plans: Kept<GroupedProblem, GroupedPlan>,
 }
 
 /// The plan of a problem on a GPU.
-fn plan(ordinal: i32, problem: &GroupedProblem) -> PyResult<Arc<GroupedPlan>> {
-    static PLANS_MADE: Mutex<Option<Plans>> = Mutex::new(None);
-    let device = engine::device(ordinal)?;
-    let mut guard = PLANS_MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let Plans { gemms, plans } = guard.get_or_insert_default();
-    if let Some(plan) = plans.get(&(ordinal, *problem)) {
-        return Ok(Arc::clone(plan));
-    }
-    let mut make = || {
-        let gemm = match gemms.entry(ordinal) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Gemm::grouped(&device, &warpipe::GEMM_IMAGE)?),
-        };
-        gemm.plan(problem)
+fn plan(
+    device: &Device,
+    ordinal: i32,
+    problem: &GroupedProblem,
+    captured: bool,
+) -> PyResult<Arc<GroupedPlan>> {
+    static GPUS: Mutex<Option<HashMap<i32, Gpu>>> = Mutex::new(None);
+    let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
+    let gpu = match gpus.get_or_insert_default().entry(ordinal) {
+        Entry::Occupied(gpu) => gpu.into_mut(),
+        Entry::Vacant(free) => {
+            let gemm = Gemm::grouped(device, &warpipe::GEMM_IMAGE).map_err(|e| raise(&e))?;
+            free.insert(Gpu { gemm, plans: Kept::default() })
+        }
     };
-    let plan = Arc::new(make().map_err(|e: host::Error| raise(&e))?);
-    if plans.len() >= PLANS {
-        plans.clear();
+    if let Some(plan) = gpu.plans.get(problem, captured) {
+        return Ok(plan);
     }
-    plans.insert((ordinal, *problem), Arc::clone(&plan));
-    Ok(plan)
+    let plan = gpu.gemm.plan(problem).map_err(|e| raise(&e))?;
+    Ok(gpu.plans.insert(*problem, plan, captured))
 }

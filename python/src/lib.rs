@@ -7,6 +7,7 @@
 
 pub mod attention;
 pub mod batch;
+pub mod kept;
 pub mod layout;
 pub mod product;
 pub mod refusal;

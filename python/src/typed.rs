@@ -2,6 +2,7 @@
 
 use crate::engine;
 use crate::interchange::Imported;
+use crate::kept::Kept;
 use crate::layout::{Element, Layout, Matrix, Order, Place, View};
 use crate::model::{gather, on_the_model, scatter};
 use crate::python::{raise, refuse};
@@ -20,9 +21,6 @@ use warpipe::host::gemm::{
     ScaledGemm,
 };
 use warpipe::host::{self, Buffer, Device, Dtype, Stream, View as Rows, ViewMut};
-
-/// Most plans that are kept.
-const PLANS: usize = 256;
 
 /// The element types of `a`, `b` and `out`, by torch's names.
 fn dtype(name: &str) -> PyResult<Dtype> {
@@ -191,12 +189,16 @@ impl Call {
 
     /// Queues the product on a stream of a GPU. The first call of a kind plans it and loads its kernel.
     fn run(&self, ordinal: i32, stream: u64) -> PyResult<()> {
-        let plan = plan(ordinal, self.key)?;
         let device = engine::device(ordinal)?;
+        // SAFETY: the caller's library works on this stream at this moment. It is used during this call, and by plans that
+        // have a workspace only as a name to compare with.
+        let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
+        let stream = stream.map_err(|e| raise(&e))?;
+        let captured = stream.capture_id().map_err(|e| raise(&e))?.is_some();
+        let plan = plan(ordinal, self.key, captured)?;
         let launch = || {
-            // SAFETY: the caller's library works on this stream at this moment, and the caller holds the tensors during
-            // this call. Their library frees them in the order of the stream.
-            let (stream, [a, b, mut d], mut values) = unsafe {
+            // SAFETY: the caller holds the tensors during this call. Their library frees them in the order of the stream.
+            let ([a, b, mut d], mut values) = unsafe {
                 let memory = |m: &Matrix| Buffer::from_raw(&device, m.addr, m.span() as usize);
                 let value = |value: Option<(u64, u64)>| {
                     value
@@ -205,7 +207,6 @@ impl Call {
                 };
                 let [x, y, z, w] = self.values;
                 (
-                    Stream::from_raw(&device, stream as *mut c_void)?,
                     [memory(&self.a)?, memory(&self.b)?, memory(&self.out)?],
                     [value(x)?, value(y)?, value(z)?, value(w)?],
                 )
@@ -343,22 +344,15 @@ fn or(
     }
 }
 
-/// The plans of a process, by GPU and product.
-type Plans = HashMap<(i32, Key), Arc<Plan>>;
-
 /// The plan of a product on a GPU.
-fn plan(ordinal: i32, key: Key) -> PyResult<Arc<Plan>> {
-    static PLANS_MADE: Mutex<Option<Plans>> = Mutex::new(None);
+fn plan(ordinal: i32, key: Key, captured: bool) -> PyResult<Arc<Plan>> {
+    static GPUS: Mutex<Option<HashMap<i32, Kept<Key, Plan>>>> = Mutex::new(None);
     let device = engine::device(ordinal)?;
-    let mut guard = PLANS_MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    let plans = guard.get_or_insert_default();
-    if let Some(plan) = plans.get(&(ordinal, key)) {
-        return Ok(Arc::clone(plan));
+    let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
+    let plans = gpus.get_or_insert_default().entry(ordinal).or_default();
+    if let Some(plan) = plans.get(&key, captured) {
+        return Ok(plan);
     }
-    let plan = Arc::new(Plan::new(&device, key).map_err(|e| raise(&e))?);
-    if plans.len() >= PLANS {
-        plans.clear();
-    }
-    plans.insert((ordinal, key), Arc::clone(&plan));
-    Ok(plan)
+    let plan = Plan::new(&device, key).map_err(|e| raise(&e))?;
+    Ok(plans.insert(key, plan, captured))
 }

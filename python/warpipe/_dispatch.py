@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from . import _native
@@ -167,11 +167,8 @@ def int_mm(a: Any, b: Any, *, out: Any = None) -> Any:
         from . import torch as library
 
         return library._int_mm(a, b, out)
-    if out is None:
-        if _module(a) not in ("numpy", "ml_dtypes"):
-            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
-        out = _numpy_empty((a.shape[0], b.shape[-1]), "int32")
-    _native.typed_mm(a, b, [None] * 4, out, ("int8", "int8", "int32"), False, 0)
+    out, stream = _room(a, out, lambda: ((a.shape[0], b.shape[-1]), "int32"))
+    _native.typed_mm(a, b, [None] * 4, out, ("int8", "int8", "int32"), False, stream)
     return out
 
 
@@ -181,11 +178,8 @@ def tf32_matmul(a: Any, b: Any, out: Any) -> Any:
         from . import torch as library
 
         return library._tf32_matmul(a, b, out)
-    if out is None:
-        if _module(a) not in ("numpy", "ml_dtypes"):
-            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
-        out = _numpy_empty((a.shape[0], b.shape[-1]), "float32")
-    _native.typed_mm(a, b, [None] * 4, out, ("tf32", "tf32", "float32"), False, 0)
+    out, stream = _room(a, out, lambda: ((a.shape[0], b.shape[-1]), "float32"))
+    _native.typed_mm(a, b, [None] * 4, out, ("tf32", "tf32", "float32"), False, stream)
     return out
 
 
@@ -204,12 +198,26 @@ def bmm(a: Any, b: Any, *, out: Any = None) -> Any:
         from . import torch as library
 
         return library._bmm(a, b, out)
-    if out is None:
-        if _module(a) not in ("numpy", "ml_dtypes"):
-            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
-        out = _numpy_empty(_bmm_shape(a.shape, b.shape), a.dtype.name)
-    _native.bmm(a, b, out, 0)
+    out, stream = _room(a, out, lambda: (_bmm_shape(a.shape, b.shape), a.dtype.name))
+    _native.bmm(a, b, out, stream)
     return out
+
+
+def _room(like: Any, out: Any, what: Callable[[], tuple[tuple[int, ...], str]]) -> tuple[Any, int]:
+    """The result and the stream: cupy's current one, or the legacy default stream. Without ``out``, the result is made, of a
+    shape and a type."""
+    if _module(like) == "cupy":
+        import cupy
+
+        if out is None:
+            shape, dtype = what()
+            out = cupy.empty(shape, dtype=_numpy_dtype(dtype))
+        return out, cupy.cuda.get_current_stream().ptr
+    if out is None:
+        if _module(like) not in ("numpy", "ml_dtypes"):
+            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(like)}")
+        out = _numpy_empty(*what())
+    return out, 0
 
 
 def _bmm_shape(a: Any, b: Any) -> tuple[int, ...]:
@@ -238,11 +246,8 @@ def grouped_mm(a: Any, b: Any, offs: Any, *, out: Any = None) -> Any:
         from . import torch as library
 
         return library._grouped_mm(a, b, offs, out)
-    if out is None:
-        if _module(a) not in ("numpy", "ml_dtypes"):
-            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(a)}")
-        out = _numpy_empty((a.shape[0], b.shape[-1]), a.dtype.name)
-    _native.grouped_mm(a, b, offs, out, 0)
+    out, stream = _room(a, out, lambda: ((a.shape[0], b.shape[-1]), a.dtype.name))
+    _native.grouped_mm(a, b, offs, out, stream)
     return out
 
 
@@ -275,12 +280,9 @@ def fused_linear(
         from . import torch as library
 
         return library._fused_linear(x, weight, bias, residual, activation, out)
-    if out is None:
-        if _module(x) not in ("numpy", "ml_dtypes"):
-            raise ValueError(f"out is needed: warpipe does not allocate arrays of {_module(x)}")
-        rows = weight.shape[0] // 2 if activation in _GATES else weight.shape[0]
-        out = _numpy_empty((*x.shape[:-1], rows), x.dtype.name)
-    _native.fused_linear(x, weight, bias, residual, out, activation, 0, None)
+    rows = lambda: weight.shape[0] // 2 if activation in _GATES else weight.shape[0]  # noqa: E731
+    out, stream = _room(x, out, lambda: ((*x.shape[:-1], rows()), x.dtype.name))
+    _native.fused_linear(x, weight, bias, residual, out, activation, stream, None)
     return out
 
 

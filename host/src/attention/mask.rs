@@ -66,7 +66,7 @@ impl Mask {
     }
 }
 
-/// For example `causal, window of 128 keys to the left`.
+/// For example `causal, 128 keys before the diagonal`.
 impl std::fmt::Display for Mask {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.left, self.right) {

@@ -100,7 +100,7 @@ pub struct AttentionInfo {
     pub flops: f64,
     /// Name of the kernel in the image.
     pub kernel: String,
-    /// Row of the instance table.
+    /// Index in [`Attention::kernels`](super::Attention::kernels).
     pub index: usize,
     /// Why this kernel was chosen.
     pub why: String,

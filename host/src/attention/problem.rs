@@ -30,9 +30,12 @@ pub struct Heads {
 }
 
 impl Heads {
-    /// The head of K and V that query head `head` reads.
+    /// The head of K and V that query head `head` reads; its own one if there are no groups of heads.
     pub const fn kv_of(&self, head: u32) -> u32 {
-        head / (self.q / self.kv)
+        match self.q.checked_div(self.kv) {
+            None | Some(0) => head,
+            Some(of_group) => head / of_group,
+        }
     }
 }
 

@@ -147,7 +147,8 @@ impl<E: Epilogue> GemmPlan<E> {
 }
 
 impl BoundGemm<'_> {
-    /// Queues D = alpha * A * B^T + beta * C on `stream`. C is not read when `beta` is 0.
+    /// Queues D = alpha * A * B^T + beta * C on `stream`. C is not read when `beta` is 0, if the table has a kernel without C for
+    /// the product, as this crate's has. Otherwise C counts zero times, so that a NaN in it stays one.
     ///
     /// A plan has one set of staging copies and workspaces. If it has any, a run on one stream waits, on the
     /// device, for the last run on another stream. The host never waits.

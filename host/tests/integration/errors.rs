@@ -1,6 +1,6 @@
 //! What bad input gets: one line with the numbers, before any driver sees it.
 
-use host::{Copy2d, Device, Dtype, Error, SimConfig, TensorBox, TensorNd, TensorSpec};
+use host::{Buffer, Copy2d, Device, Dtype, Error, SimConfig, TensorBox, TensorNd, TensorSpec};
 
 fn model() -> Device {
     Device::sim(SimConfig::default())
@@ -187,6 +187,45 @@ fn copies_change_the_pitch_and_stay_inside() {
     );
     let huge = Copy2d { rows: u64::MAX, src_pitch: u64::MAX, ..copy };
     assert!(line(device.copy_2d(&src, &mut dst, huge, &stream)).contains("exceed"));
+}
+
+#[test]
+fn memory_that_there_is_not() {
+    let device = model();
+    let refused = line(device.alloc(usize::MAX));
+    assert!(refused.starts_with("out of device memory: the allocation needs 18446744073709551615"));
+    let own = device.alloc_zeroed(64).unwrap();
+    for (at, bytes) in [(own.addr(), usize::MAX), (own.addr(), 65), (8, 8)] {
+        // SAFETY: the model checks the range; nothing is freed.
+        let refused = line(unsafe { Buffer::from_raw(&device, at, bytes) });
+        assert!(refused.starts_with("the SM model's global memory: "), "{refused}");
+    }
+    // SAFETY: as above; `own` outlives it.
+    assert_eq!(unsafe { Buffer::from_raw(&device, own.addr(), 64) }.unwrap().len(), 64);
+}
+
+#[test]
+fn an_event_of_another_model() {
+    let [ours, theirs] = [model(), model()].map(|device| device.stream().record().unwrap());
+    assert!(line(ours.elapsed_ms(&theirs)).contains("an event"));
+    assert!(ours.elapsed_ms(&ours).unwrap() < 1e-3);
+}
+
+#[test]
+fn sizes_whose_products_overflow() {
+    let buffer = model().alloc_zeroed(8).unwrap();
+    let tensor = TensorNd {
+        buffer: &buffer,
+        dtype: Dtype::F32,
+        dims: &[u64::MAX; 3],
+        strides: &[u64::MAX; 2],
+        box_dims: &[u32::MAX; 3],
+        swizzle_bytes: 0,
+    };
+    assert_eq!(tensor.box_bytes(), u32::MAX);
+    line(model().tensor_map_nd(&tensor));
+    let heads = |q, kv| host::attention::Heads { q, kv, dim: 64 };
+    assert_eq!((heads(8, 2).kv_of(5), heads(8, 0).kv_of(5), heads(2, 8).kv_of(1)), (1, 5, 1));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use super::problem::strided;
 use super::{Attended, Form, Sequences, Size, Strides};
 use crate::engine;
+use crate::kept::PLANS;
 use crate::python::raise;
 use pyo3::PyResult;
 use std::collections::HashMap;
@@ -18,8 +19,6 @@ use warpipe::host::attention::{
 };
 use warpipe::host::{self, Buffer, Device, Stream, View, ViewMut};
 
-/// Most plans of a device that are kept, beside those of captures.
-const PLANS: usize = 256;
 /// Most bytes of these plans' work lists and workspaces.
 const BYTES: u64 = 512 << 20;
 /// Most sets of operands of a plan whose tensor maps are kept.

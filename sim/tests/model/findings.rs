@@ -203,15 +203,26 @@ fn global_memory_that_nobody_wrote() {
         let report = breaks_on(&memory, Rule::GlobalUnwritten, one, kernel);
         assert!(report.message.contains("nothing has written byte 12 of"), "{report}");
     };
-    found(&|| drop(global::ld::<u32>(three as *const u32)));
-    found(&|| drop(global::atomic_add_u32(three as *mut u32, 1)));
-    found(&|| drop(global::ld_acquire_gpu_u32(three as *const u32)));
+    found(&|| {
+        global::ld::<u32>(three as *const u32);
+    });
+    found(&|| {
+        global::atomic_add_u32(three as *mut u32, 1);
+    });
+    found(&|| {
+        global::ld_acquire_gpu_u32(three as *const u32);
+    });
     found(&|| global::red_max_u32(three as *mut u32, 1));
     // A word of which half is written.
     memory.write(at + 8, &[1; 4]).unwrap();
-    found(&|| drop(global::ld::<u64>(two as *const u64)));
+    found(&|| {
+        global::ld::<u64>(two as *const u64);
+    });
     // The host or a kernel may write it first.
-    run_on(&memory, 0, one, || drop(global::ld::<u32>(two as *const u32))).unwrap();
+    run_on(&memory, 0, one, || {
+        global::ld::<u32>(two as *const u32);
+    })
+    .unwrap();
     run_on(&memory, 0, one, || {
         global::st(three as *mut u32, 1u32);
         global::ld::<u64>(two as *const u64);
@@ -220,7 +231,9 @@ fn global_memory_that_nobody_wrote() {
     .unwrap();
     // Memory that is restored is as little written as it was.
     let before = memory.snapshot();
-    let load = || drop(global::ld::<u32>(five as *const u32));
+    let load = || {
+        global::ld::<u32>(five as *const u32);
+    };
     memory.write(at + 20, &[1; 4]).unwrap();
     run_on(&memory, 0, one, load).unwrap();
     memory.restore(&before);

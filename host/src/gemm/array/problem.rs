@@ -31,7 +31,7 @@ impl ArrayProblem {
         Self { m, n, k, first, pitch: [of_k, of_k, of_n] }
     }
 
-    /// Elements that A, B and D take, from the first one to the end of the last row.
+    /// Elements that A, B and D take: the rows times the pitch, with the gap behind the last row.
     #[must_use]
     pub fn elements(&self) -> [u64; 3] {
         let [of_a, of_b, of_d] = self.pitch;

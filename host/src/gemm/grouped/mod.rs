@@ -98,7 +98,8 @@ impl GroupedGemm {
         self.instances
     }
 
-    /// Plans a product with the instance that has the shortest predicted time for groups of the mean size.
+    /// Plans a product. Of the instances whose predicted times, for groups of the mean size, are within 2 % of the shortest, it
+    /// takes one with the smallest tile.
     ///
     /// # Errors
     /// [`GroupedError`] for a problem that the kernels do not compute; errors of the allocation of the status word.

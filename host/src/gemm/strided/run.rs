@@ -41,7 +41,7 @@ impl StridedPlan {
     ///
     /// An operand is a `&Buffer` (`&mut` for D) that packed matrices fill, a [`View`](crate::View), or a [`Strided`] with a
     /// batch stride. Addresses, pitches and batch strides are multiples of 16 bytes, and so are the lines of D. Nothing is
-    /// copied.
+    /// copied. If D has no element, the operands are not looked at.
     ///
     /// # Errors
     /// [`Error::Strided`] and [`Error::View`] for an operand that TMA can't use, or that D overlaps;
