@@ -38,7 +38,7 @@ pub fn run(device: &Device, step: &Step, qkv: [&[f32]; 3]) -> Result<Vec<f32>, E
 // example: launch
 /// Launches a kernel with a CTA for each `queries` tokens, for Q, K and V of [tokens, 64]. Returns O.
 ///
-/// Its parameters are the tensor maps of Q, K, V and O, and `values`.
+/// Its parameters are the tensor maps of Q, K, V and O, and `scalars`.
 ///
 /// # Errors
 /// Errors of the device: an allocation, a tensor map, the launch.
@@ -47,7 +47,7 @@ pub fn launch<const N: usize>(
     desc: &'static KernelDesc,
     queries: usize,
     [q, k, v]: [&[f32]; 3],
-    values: [Param<'_>; N],
+    scalars: [Param<'_>; N],
 ) -> Result<Vec<f32>, Error> {
     let tokens = q.len() / HEAD;
     let upload = |values: &[f32]| device.upload(&data::encode(values, Dtype::Bf16)?);
@@ -67,7 +67,7 @@ pub fn launch<const N: usize>(
         maps.push(device.tensor_map(&spec, warpipe::host::TensorBox::of(param))?);
     }
     let mut params: Vec<Param<'_>> = maps.iter().map(Param::map).collect();
-    params.extend(values);
+    params.extend(scalars);
     let (module, ctas) = (device.load(&IMAGE)?, tokens.div_ceil(queries) as u32);
     device.launch(&module, desc, [ctas, 1, 1], &params, &device.stream())?;
     data::decode(&buffers[3].to_vec()?, Dtype::Bf16)
