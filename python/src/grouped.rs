@@ -14,7 +14,7 @@ use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 use warpipe::host::gemm::{Gemm, GroupedGemm, GroupedPlan, GroupedProblem, GroupedRows};
-use warpipe::host::{self, Buffer, Device, Stream, View as Rows, ViewMut};
+use warpipe::host::{Buffer, Device, Stream, View as Rows, ViewMut};
 
 /// Elements of 32-bit signed integers.
 const I32: Element = Element { code: 0, bits: 32, lanes: 1 };

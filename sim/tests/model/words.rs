@@ -116,7 +116,7 @@ fn a_forgotten_release_names_the_slot_and_where_it_was_taken() {
             ("phase 1 (parity 1) of mbarrier at 0x418", "with phase 1 of mbarrier at 0x410")
         };
         let (asks, takes) = (line_of("ASKS FOR THE SLOT"), line_of("TAKES THE SLOT"));
-        says(&report.to_string(), &["(in a ring: `release`) before the next wait"], &report);
+        says(&report.to_string(), &["(in a ring: `release`) for each wait on"], &report);
         message_says(
             &report,
             &[&asks, kept, "CTA 0, warp 1 (Math), which has not released the slot", &takes, taken],

@@ -211,9 +211,10 @@ fn held(c: &Page<'_>, bar: usize, from: &[u32], what: &str) -> Option<Lack> {
         c.hw.mbarriers.name(slot),
     );
     let right = format!(
-        "each wait on {} needs an arrival on {} (in a ring: `release`) before the next wait for that slot",
-        c.hw.mbarriers.name(slot),
-        c.hw.mbarriers.name(bar)
+        "right is an arrival on {} (in a ring: `release`) for each wait on {}, before the next wait for \
+         that slot",
+        c.hw.mbarriers.name(bar),
+        c.hw.mbarriers.name(slot)
     );
     Some(Lack { what: what.to_owned(), from, how, cause: true, right: Some(right) })
 }
