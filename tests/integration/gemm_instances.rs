@@ -113,10 +113,19 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
 }
 
 #[test]
-fn every_instance_multiplies() {
-    on_devices(&GEMM_IMAGE, "every_instance_multiplies", 1, |bench| {
+fn every_instance_for_bf16_multiplies() {
+    every_instance_multiplies("every_instance_for_bf16_multiplies", is_bf16);
+}
+
+#[test]
+fn every_instance_for_other_types_multiplies() {
+    every_instance_multiplies("every_instance_for_other_types_multiplies", |i| !is_bf16(i));
+}
+
+fn every_instance_multiplies(test: &str, of: fn(&Instance) -> bool) {
+    on_devices(&GEMM_IMAGE, test, 1, |bench| {
         let gemm = Gemm::new(&bench.device, &GEMM_IMAGE).unwrap();
-        for (index, instance) in gemm.instances().iter().enumerate() {
+        for (index, instance) in gemm.instances().iter().enumerate().filter(|(_, i)| of(i)) {
             let multiplies = |size| multiplies(&gemm, &bench.device, bench.what(), index, size);
             let schedules = multiplies(beyond_the_ring(instance));
             assert_eq!(

@@ -36,9 +36,19 @@ fn every_kernel_with_residues() {
     every_kernel(&device(2), &IMAGE, "copies", &products);
 }
 
+// The longest tests stand last: two halves keep two cores busy.
 #[test]
-fn hundred_seeds_of_every_kernel() {
-    for seed in 0..100 {
+fn fifty_seeds_of_every_kernel() {
+    every_kernel_under(0..50);
+}
+
+#[test]
+fn fifty_more_seeds_of_every_kernel() {
+    every_kernel_under(50..100);
+}
+
+fn every_kernel_under(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
         let what = format!("seed {seed}");
         // Tiles of two k tiles; with some seeds two of them side by side.
         let columns = |bn: usize| if seed % 4 == 0 { bn + 8 } else { bn - 8 };
