@@ -142,10 +142,10 @@ macro_rules! kernels {
 }
 
 /// The kernels of this crate.
-#[cfg(not(any(all(feature = "attention", not(test)), target_arch = "nvptx64")))]
+#[cfg(not(any(feature = "attention", target_arch = "nvptx64")))]
 pub const INSTANCES: &[Instance] = &[];
 
-#[cfg(all(feature = "attention", not(any(test, all(feature = "trace", target_arch = "nvptx64")))))]
+#[cfg(all(feature = "attention", not(all(feature = "trace", target_arch = "nvptx64"))))]
 kernels! {
     bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false:
         attention_bf16_d64_192x128, attention_bf16_d64_192x128_cap,

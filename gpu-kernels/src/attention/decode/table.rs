@@ -68,10 +68,10 @@ macro_rules! kernels {
 }
 
 /// The kernels of this crate.
-#[cfg(not(any(all(feature = "attention", not(test)), target_arch = "nvptx64")))]
+#[cfg(not(any(feature = "attention", target_arch = "nvptx64")))]
 pub const DECODE_INSTANCES: &[DecodeInstance] = &[];
 
-#[cfg(all(feature = "attention", not(any(test, all(feature = "trace", target_arch = "nvptx64")))))]
+#[cfg(all(feature = "attention", not(all(feature = "trace", target_arch = "nvptx64"))))]
 kernels! {
     bf16, head_dim 64, keys 64, stages 12: attention_bf16_d64_decode;
     bf16, head_dim 64, keys 128, stages 6: attention_bf16_d64_decode_128;
