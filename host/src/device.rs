@@ -207,6 +207,9 @@ impl Device {
     }
 
     /// Allocates uninitialised memory. The SM model reports loads and atomic updates of bytes that nobody has written (WP057).
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] if the GPU has no room for so many bytes, [`Error::ModelMemory`] if the model's host has none.
     pub fn alloc(&self, bytes: usize) -> Result<Buffer, Error> {
         Buffer::new(self, bytes)
     }

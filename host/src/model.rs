@@ -53,12 +53,7 @@ impl Model {
     }
 
     pub fn alloc(&self, bytes: usize) -> Result<u64, Error> {
-        // What the host can't give is an error here: the model's own allocation would end the process.
-        if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
-            let total = isize::MAX as u64;
-            return Err(Error::OutOfMemory { bytes: bytes as u64, free: total, total });
-        }
-        Ok(self.memory.alloc_uninitialised(bytes))
+        self.memory.alloc_uninitialised(bytes).map_err(Error::ModelMemory)
     }
 
     /// Waits for all launches, as `cuMemFree` does.

@@ -107,6 +107,26 @@ fn slices_alone_arrive_from_a_buffer_or_as_values() {
     assert_eq!(values(&z), twice.iter().map(|v| 2.0 * v).collect::<Vec<_>>());
 }
 
+/// Memory of `Device::alloc` has no values until somebody writes them: WP057.
+#[test]
+fn a_slice_of_fresh_memory_is_reported() {
+    let device = Device::sim(SimConfig::default());
+    let mut x = device.alloc(4 * ELEMENTS).unwrap();
+    let mut y = device.alloc(4 * ELEMENTS).unwrap();
+    let mut run = |x: &Buffer| {
+        let params = [Param::slice::<f32>(x), Param::slice_mut::<f32>(&mut y)];
+        device.launch_on_model(&doubled::DESC, [1, 1, 1], &params)
+    };
+    match run(&x).unwrap_err() {
+        Error::Model(report) => {
+            assert_eq!(report.rule, host::sim::Rule::GlobalUnwritten, "{report}")
+        }
+        other => panic!("{other}"),
+    }
+    x.fill(0).unwrap();
+    run(&x).unwrap();
+}
+
 fn refused(device: &Device, desc: &kernel::KernelDesc, params: &[Param<'_>]) -> String {
     let line = device.launch_on_model(desc, [1, 1, 1], params).expect_err("refused").to_string();
     assert!(!line.contains('\n'), "one line, got: {line}");

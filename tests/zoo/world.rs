@@ -39,7 +39,7 @@ impl World {
         let (map, slot) = (map.expect("a valid tensor"), memory.alloc(128));
         let bytes: Vec<u8> = map.iter().flat_map(|word| word.to_le_bytes()).collect();
         memory.write(slot, &bytes).expect("just allocated");
-        let fresh = memory.alloc_uninitialised(64);
+        let fresh = memory.alloc_uninitialised(64).expect("64 bytes");
         Self { map: TensorMapBytes(map), words, out, slot, fresh }
     }
     /// The map in global memory.

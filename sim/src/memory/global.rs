@@ -59,6 +59,12 @@ pub enum GlobalError {
         /// The first byte without a value, from there.
         at: u64,
     },
+    /// An allocation for which the host has no room.
+    #[error("the host has no room for an allocation of {bytes} bytes")]
+    NoRoom {
+        /// Length of the allocation.
+        bytes: u64,
+    },
     /// `free` of something that is not an allocation's start.
     #[error("{addr:#x} is not the start of an allocation")]
     NotAllocated {
@@ -217,8 +223,15 @@ impl GlobalMemory {
     /// The same, but a load or an atomic update of what nobody has written is reported
     /// ([`Rule::GlobalUnwritten`]). Copies to shared memory read zeros there: a box may have rows that
     /// no result depends on.
-    pub fn alloc_uninitialised(&self, bytes: usize) -> u64 {
-        self.add(bytes, Written::none_of(bytes))
+    ///
+    /// # Errors
+    /// [`GlobalError::NoRoom`] if the host can't allocate so many bytes.
+    pub fn alloc_uninitialised(&self, bytes: usize) -> Result<u64, GlobalError> {
+        // To ask first: the allocation itself would end the process.
+        Vec::<u8>::new()
+            .try_reserve_exact(bytes)
+            .map_err(|_| GlobalError::NoRoom { bytes: bytes as u64 })?;
+        Ok(self.add(bytes, Written::none_of(bytes)))
     }
 
     fn add(&self, bytes: usize, written: Written) -> u64 {

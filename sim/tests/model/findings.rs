@@ -195,7 +195,7 @@ fn memory_that_is_not_there() {
 fn global_memory_that_nobody_wrote() {
     use sim::ops::global;
     let memory = GlobalMemory::new();
-    let at = memory.alloc_uninitialised(64);
+    let at = memory.alloc_uninitialised(64).unwrap();
     let word = |i: u64| (at + 4 * i) as *mut u32;
     let (two, three, five) = (word(2) as usize, word(3) as usize, word(5) as usize);
     let one = Shape(1, 1, 0);
