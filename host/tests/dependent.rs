@@ -119,7 +119,7 @@ fn a_slice_of_fresh_memory_is_reported() {
     };
     match run(&x).unwrap_err() {
         Error::Model(report) => {
-            assert_eq!(report.rule, host::sim::Rule::GlobalUnwritten, "{report}")
+            assert_eq!(report.rule, host::sim::Rule::GlobalUnwritten, "{report}");
         }
         other => panic!("{other}"),
     }
