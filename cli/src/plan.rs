@@ -318,7 +318,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "predicted = (launch + the longest of {{start + whole tiles + run + epilogues + fix-up, memory, power}} + drift) x compared"
+            "predicted = (launch + the longest of {{start + whole tiles + run + epilogues + fix-up, memory, power}}) x compared"
         )?;
         writeln!(
             f,

@@ -203,11 +203,6 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for ByColumns<Cl> {
     }
 
     #[inline(always)]
-    fn rounds(&self) -> u32 {
-        (self.walk.args.tiles_m * self.walk.args.tiles_n).div_ceil(self.walk.args.clusters)
-    }
-
-    #[inline(always)]
     fn is_data_parallel(&self, _work: &WorkTile) -> bool {
         true
     }

@@ -10,6 +10,7 @@ use warpipe::gpu_kernels::gemm::{INSTANCES, Instance, KernelSchedule};
 use warpipe::host::gemm::{Gemm, GemmProblem, Schedule};
 use warpipe::host::reference::Product;
 use warpipe::host::{Device, Dtype, SimConfig, View, data};
+use warpipe::pipeline::grid::Throttle;
 
 /// M, N and K.
 type Size = (u64, u64, u64);
@@ -19,6 +20,9 @@ const SMALL: Size = (8, 8, 8);
 /// What a GPU has time for: tiles in both directions with few stages, many tiles with K of many parts, and more (small) tiles
 /// than SMs. On the model, `beyond_the_ring` has tiles in both directions, and every_instance_goes_round few stages.
 const LARGE: [Size; 3] = [(136, 264, 72), (200, 328, 648), (72, 8720, 8)];
+
+/// K tiles of an epoch of the throttle.
+const EPOCH: u32 = 2;
 
 /// Half a unit in the last place of the result, doubled; f32 shows the sums' own rounding.
 fn bound(out: Dtype) -> f64 {
@@ -89,7 +93,7 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
         let case = format!("{what}: {name}, {m} x {n} x {k}, {schedule:?}");
         let mut d = device.alloc(problem.bytes('D') as usize).unwrap();
         let plan = gemm.plan_scheduled(&problem, index, schedule).unwrap();
-        let plan = plan.throttle().unwrap();
+        let plan = plan.throttle(EPOCH).unwrap();
         let mut runs = 0;
         let mut run = || {
             runs += 1;
@@ -104,8 +108,9 @@ fn multiplies(gemm: &Gemm, device: &Device, what: &str, index: usize, size: Size
         if schedule.streamed > 0 || !device.is_sim() {
             assert!(first == run(), "{case}: two runs differ");
         }
-        let of_a_run = rounds(instance, size, schedule).saturating_sub(1);
-        assert_eq!(plan.epochs().unwrap(), runs * of_a_run, "{case}: CTAs meet between rounds");
+        let steps = rounds(instance, size, schedule) * k.div_ceil(u64::from(instance.bk)) as u32;
+        let of_a_run = Throttle::epochs(steps, EPOCH);
+        assert_eq!(plan.epochs().unwrap(), runs * of_a_run, "{case}: CTAs keep together");
         let check = product.check(&data::decode(&first, instance.out).unwrap()).unwrap();
         assert!(check.below(bound(instance.out)), "{case}: {check}");
     }

@@ -117,9 +117,9 @@ fn what_is_picked_for_an_h100_is_near_the_fastest() {
     // The newest records have up to 320 pairs a shape, and among so many the fastest is more often one whose time came out short.
     assert!(held_out > 0.984 && seen > 0.987 && suites > 0.991, "{held_out} {seen} {suites}");
     assert!(fresh > 0.983, "{fresh}");
-    // The constants of another GPU pick worse.
+    // The constants of another GPU pick worse. The difference was 0.01 when CTAs still ran apart, on an H100 more than on an H200.
     let other = of("held out, as on an H200", HardwareInfo::h200(132), &old);
-    assert!(other < held_out - 0.01, "{other} {held_out}");
+    assert!(other < held_out - 0.006, "{other} {held_out}");
 }
 
 #[test]
@@ -222,10 +222,10 @@ fn few_picks_are_behind_cublaslt() {
 #[test]
 fn times_of_fresh_picks_are_as_predicted() {
     let mut products: Vec<Product> = read_file(PICKS).unwrap().iter().map(Product::new).collect();
-    assert_eq!(products.len(), 200);
+    assert_eq!(products.len(), 190, "ten of the 200 are left out: CTAs ran apart");
     // Some of the picked kernels have left the table, and some schedules are not tried any more.
     products.retain(|p| !p.runs.is_empty());
-    assert!(products.len() > 190, "{} shapes", products.len());
+    assert!(products.len() > 180, "{} shapes", products.len());
     let of = |p: &Product| {
         let (predicted, us) = p.predicted(&Calibration::H200).next().expect("one pair");
         (predicted / us, p.shape)

@@ -52,7 +52,7 @@ pub const PICKS: &str = "picks59";
 
 /// Those of an H100: the suites, random shapes, some on which the kernels of 2026-11-25 were slow, and [fresh](is_fresh)
 /// ones.
-const H100_FILES: [&str; 12] = [
+const H100_FILES: [&str; 14] = [
     "h100-suites",
     "h100-suites3",
     "h100-suites4",
@@ -65,7 +65,12 @@ const H100_FILES: [&str; 12] = [
     "h100-random96",
     "h100-random97",
     "h100-random98",
+    "h100-large311",
+    "h100-large402",
 ];
+
+/// The files of products that were recorded with the throttle of 2026-11-28.
+const THROTTLED: &str = "large";
 
 /// All records of many kernels of a GPU.
 pub fn read(calibration: &Calibration) -> Result<Vec<Recorded>, Box<dyn Error>> {
@@ -112,14 +117,25 @@ pub fn read_file(file: &str) -> Result<Vec<Recorded>, Box<dyn Error>> {
     let header = Arc::new(header);
     let mut all = Vec::new();
     for (i, line) in lines.enumerate() {
+        let record: Record = serde_json::from_str(&line?)?;
+        if !file.contains(THROTTLED) && ran_apart(&record.shape) {
+            continue;
+        }
         all.push(Recorded {
             file: file.to_owned(),
             held_out: is_fresh(file) || i % 3 == 2 && !is_of_suites(file),
             header: Arc::clone(&header),
-            record: serde_json::from_str(&line?)?,
+            record,
         });
     }
     Ok(all)
+}
+
+/// Until 2026-11-28 the grid throttle let CTAs run apart. In products of these operands, whose rows straddle sectors, most
+/// kernels took up to 1.4 times as long.
+fn ran_apart(&Shape { m, n, k }: &Shape) -> bool {
+    let operands = 2 * (m + n) * k;
+    operands > 300_000_000 && !(2 * k).is_multiple_of(32)
 }
 
 /// Whether the constants of the predictions have seen nothing of a file: it was recorded after the fit.

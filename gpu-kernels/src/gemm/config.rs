@@ -205,6 +205,10 @@ pub type OutputOf<'g, G, L, const STORES: usize = STORE_STAGES> = Output<
 pub struct LoadArgs<'a> {
     /// How many k tiles of its first tile a CTA prefetches into the L2 cache before `griddepcontrol.wait`.
     pub prefetch: u32,
+    /// Epochs of the throttle ([`Throttle::epochs`]).
+    pub epochs: u32,
+    /// K tiles of an epoch.
+    pub epoch: u32,
     /// Keeps the CTAs of the grid at about the same k tile.
     pub throttle: Throttle<'a>,
 }

@@ -110,17 +110,17 @@ pub fn gemm<G, const STAGES: usize, const STORES: usize>(
                     let one = early.wait();
                     let mut ring = operands.producer.by(&one);
                     let mut order = Some(order.main_loop.by(&one));
-                    let mut throttle = loads.throttle.by(&one, tiles.rounds().saturating_sub(1));
+                    let mut throttle = loads.throttle.by(&one, loads.epochs, loads.epoch);
                     while let Some((work, tile)) = next {
-                        throttle.wait();
+                        let throttled = tiles.is_data_parallel(&work);
                         let first = if G::Scheduler::SPLITS_K { work.k } else { 0 };
                         let mut scales = G::Scales::begin(scales, &one, tile, first);
                         for k in first..first + work.k_tiles {
                             let (a, b) = boxes(tile, k);
-                            G::Scales::load(&mut scales, ring.acquire(), a, b);
-                            if k == work.nearly_done() && tiles.is_data_parallel(&work) {
-                                throttle.arrive();
+                            if throttled {
+                                throttle.step();
                             }
+                            G::Scales::load(&mut scales, ring.acquire(), a, b);
                         }
                         if let Some(mut order) = order.take() {
                             order.arrive_and_step();

@@ -52,16 +52,6 @@ impl Group {
 }
 
 impl WorkTile {
-    /// How many k tiles before the end of a tile's loads a CTA arrives at the throttle's epoch. Other CTAs see the
-    /// arrival before the consumers read what these last loads bring.
-    const NEARLY: u32 = 8;
-
-    /// The k tile at which the loading thread arrives at the throttle's epoch.
-    #[isa::forceinline]
-    pub fn nearly_done(&self) -> u32 {
-        self.k + self.k_tiles.saturating_sub(Self::NEARLY)
-    }
-
     /// Whether this CTA computes the tile's epilogue: it has the tile's first k tile. (CUTLASS
     /// `compute_epilogue`.)
     #[isa::forceinline]
@@ -115,9 +105,6 @@ pub trait TileScheduler<Cl: ClusterShape>: Iterator<Item = WorkTile> + Clone {
 
     /// Where this CTA's tile of `bm` x `bn` elements lies in D.
     fn origin(&self, work: &WorkTile, bm: usize, bn: usize) -> TileOrigin;
-
-    /// The number of data-parallel tiles of the CTA that has most of them.
-    fn rounds(&self) -> u32;
 
     /// Whether the work is a data-parallel tile. A CTA computes such a tile alone.
     fn is_data_parallel(&self, work: &WorkTile) -> bool;

@@ -131,13 +131,6 @@ calibration! {
     out_of_step_exposed;
     /// The same where rows of A and B are whole lines: clusters in step share requests for a line, and others don't.
     out_of_step_lines_exposed;
-    /// What memory delivers once more in a product whose rows straddle sectors, as a fraction of the bytes that are loaded, divided
-    /// by the CTAs of a cluster: over a long K, clusters that share rows drift apart. Nothing hides its time.
-    drifted;
-    /// Factor of `drifted` with ping-pong, whose warp groups are at different tiles.
-    drifted_pingpong;
-    /// Bytes of the operands up to which clusters that drift find in L2 what they share.
-    drifted_l2_bytes;
     /// Bytes of the operands that L2 holds for clusters that are at other k tiles. The rest is loaded again.
     shared_l2_bytes;
     /// Extra time of the bytes of D, as a fraction: memory writes more slowly than it reads.
@@ -203,5 +196,7 @@ pub(super) const L2_BYTES: u64 = 60 << 20;
 /// Shortest tile that is worth a throttle. CTAs do not drift apart in a shorter one, and the throttle's
 /// signal would arrive after its end.
 pub(super) const THROTTLED_TILE_US: f64 = 10.0;
+/// K tiles of an epoch of the throttle. With 32 to 128, three products of 13 to 17 ms took the same time (an H100).
+pub(super) const THROTTLE_EPOCH: u32 = 64;
 /// A product that takes longer than this is held by the power limit from start to end.
 pub(super) const HELD_US: f64 = 3000.0;

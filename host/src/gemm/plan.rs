@@ -1,5 +1,6 @@
 //! A plan holds everything about a product that does not depend on the addresses of its operands.
 
+use super::calibration::THROTTLE_EPOCH;
 use super::choice::Choice;
 use super::info::{KernelInfo, PlanInfo, StagingInfo};
 use super::layout::{Layout, Place};
@@ -41,6 +42,8 @@ pub struct GemmPlan<E = Linear> {
     pub(super) partials: Vec<Buffer>,
     /// The counter of the grid throttle; empty if no kernel of the plan is throttled.
     pub(super) throttle: Buffer,
+    /// K tiles of an epoch of the throttle.
+    pub(super) epoch: u32,
     /// Whose turn it is to use the staging copies and the workspaces.
     pub(super) turns: Turns,
     pub(super) epilogue: PhantomData<fn() -> E>,
@@ -104,6 +107,7 @@ impl<E: Epilogue> GemmPlan<E> {
             staging,
             partials,
             throttle: alloc(throttle)?,
+            epoch: THROTTLE_EPOCH,
             turns: Turns::default(),
             epilogue: PhantomData,
             info,
@@ -115,11 +119,13 @@ impl<E: Epilogue> GemmPlan<E> {
         &self.info
     }
 
-    /// The same plan with the grid throttle ([`Throttle`]), even if the prediction leaves it out.
+    /// The same plan with the grid throttle ([`Throttle`]) in epochs of `epoch` k tiles, even if the prediction leaves it
+    /// out.
     ///
     /// # Errors
     /// [`Error`] of the allocation of the throttle's counter.
-    pub fn throttle(mut self) -> Result<Self, Error> {
+    pub fn throttle(mut self, epoch: u32) -> Result<Self, Error> {
+        self.epoch = epoch;
         self.throttle = self.device.alloc_zeroed(Throttle::BYTES)?;
         if let Some(kernel) = &mut self.info.kernel {
             kernel.throttled = true;
@@ -157,7 +163,8 @@ impl<E: Epilogue> GemmPlan<E> {
         self.turns.synchronize()
     }
 
-    /// Number of throttle epochs that all runs of this plan have completed so far.
+    /// Number of throttle epochs that all runs of this plan have completed so far. Each run adds a power of two
+    /// ([`Throttle::epochs`]).
     ///
     /// # Errors
     /// What [`Buffer::read`] reports.

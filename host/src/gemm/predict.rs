@@ -1,7 +1,7 @@
 //! Predicted time of a product with an instance and a schedule, term by term.
 //!
 //! ```text
-//! launch + the longest of { start + whole tiles + run + epilogues + fix-up, memory, power } + drift
+//! launch + the longest of { start + whole tiles + run + epilogues + fix-up, memory, power }
 //! ```
 //! - The first of the three is the time of the busiest cluster. After its first loads it computes `rounds`
 //!   data-parallel tiles of `k_tiles` k tiles each; then its run of the split tiles' k tiles; then the epilogue of
@@ -9,7 +9,6 @@
 //! - `memory` is the time to read the operands from memory and to write the result. A short read does not reach the
 //!   full rate, and memory is idle while partials are reduced, unless the dependent grid already prefetches.
 //! - `power` is the time in which the power limit lets the tensor cores do the multiplications.
-//! - `drift` is 0 except in long products whose rows straddle sectors.
 //!
 //! A network then compares the candidates whose times are near the shortest, and corrects them by a few percent
 //! ([`Prediction::correction`]).
@@ -84,8 +83,6 @@ pub struct Prediction {
     pub bytes_us: f64,
     /// The multiplications at the rate that the power limit allows.
     pub power_us: f64,
-    /// What memory delivers once more in a long product, because clusters drift apart.
-    pub drift_us: f64,
     /// Factor of `predicted_us` beside the terms: what a comparison with the other candidates near the shortest time gave. It is 1
     /// for the first of them, for those that are far, and where nothing was compared.
     pub correction: f64,
@@ -166,7 +163,6 @@ impl Prediction {
                 + c.out_of_step * out_of_step_us,
             bytes_us,
             power_us: product.power_us * slower,
-            drift_us: product.drift_us(),
             correction: 1.0,
             ctas,
             stage_bytes: i.stage_bytes,
@@ -212,10 +208,10 @@ impl Prediction {
         (self.start_us + main_loop + self.epilogues_us() + self.fixup_us).max(0.0)
     }
 
-    /// The smooth maximum of the three concurrent terms, the launch, and what clusters lose by drifting apart.
+    /// The smooth maximum of the three concurrent terms, and the launch.
     fn total_us(&self) -> f64 {
         let longest = longest([self.busiest_us(), self.memory_us, self.power_us]);
-        self.launch_us + longest + self.drift_us
+        self.launch_us + longest
     }
 
     /// Penalty or gain when two CTAs fit on an SM. `busy` is the fraction of the device that is occupied. There is a gain

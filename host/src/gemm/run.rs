@@ -264,7 +264,12 @@ impl<E: Epilogue> BoundGemm<'_, E> {
                 Partials::from_abi(launch.partials.elements::<[f32; 4]>()),
             )
         };
-        let loads = LoadArgs { prefetch: launch.choice.prefetch, throttle };
+        let loads = LoadArgs {
+            prefetch: launch.choice.prefetch,
+            epochs: Throttle::epochs(tiles.steps(), plan.epoch),
+            epoch: plan.epoch,
+            throttle,
+        };
         let scheduler = if launch.choice.instance.splits_k {
             Param::value(StreamKArgs { params: tiles, workspace })
         } else {

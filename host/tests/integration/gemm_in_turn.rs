@@ -51,7 +51,12 @@ fn a_warp_group_waits_for_its_c_after_the_other_one() -> Result<(), host::Error>
                 Param::map(&map_b),
                 Param::map(&map_c),
                 Param::map(&map_d),
-                Param::value(LoadArgs { prefetch: 0, throttle: Throttle::NONE }),
+                Param::value(LoadArgs {
+                    prefetch: 0,
+                    epochs: 0,
+                    epoch: 1,
+                    throttle: Throttle::NONE,
+                }),
                 Param::value(Linear { alpha, beta }),
                 Param::value(TileSchedulerParams::new([1, 6], 1, 1, 1, 0)),
             ],

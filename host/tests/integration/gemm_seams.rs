@@ -49,7 +49,7 @@ fn a_kernel_of_own_parts_computes_on_the_model() -> Result<(), host::Error> {
             Param::map(&map_b),
             Param::map(&map_c),
             Param::map(&map_d),
-            Param::value(LoadArgs { prefetch: 1, throttle }),
+            Param::value(LoadArgs { prefetch: 1, epochs: 0, epoch: 1, throttle }),
             Param::value(Relu { alpha }),
             Param::value(scheduler),
         ],

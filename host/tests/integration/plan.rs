@@ -190,23 +190,6 @@ fn long_products_are_throttled_and_those_bound_by_memory_prefetch() {
     assert_eq!(picked(4096, 4096, 4096).1, 0);
 }
 
-/// Clusters drift apart where rows straddle sectors, and pairs more than clusters of eight.
-#[test]
-fn long_products_with_rows_that_straddle_sectors_drift() {
-    let of = |k, cluster| {
-        let p = problem(16000, 16000, k);
-        let all = candidates(&INSTANCES, &p, false, HardwareInfo::h100(132));
-        let of_size = |c: &Candidate<'_>| c.instance.cluster_m * c.instance.cluster_n == cluster;
-        let whole = |c: &Candidate<'_>| c.prediction.schedule.streamed == 0;
-        all.iter().find(|c| of_size(c) && whole(c)).expect("a kernel").prediction
-    };
-    // Rows of 60,016 bytes, and of 60,032, which are 469 lines.
-    let [pair, eight, lines] = [of(30_008, 2), of(30_008, 8), of(30_016, 2)];
-    assert!(pair.drift_us > 2.0 * eight.drift_us && eight.drift_us > 0.0, "{pair:?} {eight:?}");
-    assert!(pair.predicted_us > pair.drift_us + pair.power_us, "{pair:?}");
-    assert!(lines.drift_us.abs() < f64::EPSILON, "{lines:?}");
-}
-
 /// An activation makes an epilogue longer, so that a kernel is picked that multiplies meanwhile.
 #[test]
 fn an_activation_is_hidden_by_ping_pong() {

@@ -8,15 +8,19 @@
 //! the shared data, and the same bytes come from memory again. That costs little time but much power, which a
 //! large GEMM lacks.
 //!
-//! The throttle divides a launch into epochs, one between each two tiles of a CTA. Near the end of a tile's
-//! loads, each CTA arrives at the epoch. Before the next tile's loads, it polls a counter until all CTAs have
-//! arrived, or until it has used up its polls.
+//! A step is a k tile. The throttle divides the steps of a launch into epochs. Shortly before the last loads of an epoch,
+//! each CTA arrives at it. Before the first loads of the next epoch, it polls a counter until all CTAs have arrived, or
+//! until it has used up its polls. The full ring hides a short wait.
 //!
 //! ```text
-//!   loads of CTA 0   tile 0 ........ arrive ....│ tile 1 .......
-//!   loads of CTA 1   tile 0 .......... arrive ..│ tile 1 .......
-//!   loads of CTA 2   tile 0 ...... arrive ..... wait │ tile 1 .......
+//!   loads of CTA 0   epoch 0 ........ arrive ....│ epoch 1 .......
+//!   loads of CTA 1   epoch 0 .......... arrive ..│ epoch 1 .......
+//!   loads of CTA 2   epoch 0 ...... arrive ..... wait │ epoch 1 .......
 //! ```
+//!
+//! The counter has the sum of all arrivals. A CTA whose wait was in vain may arrive at a later epoch than the others. So a
+//! CTA counts its own epochs from the counter's value at the start of the launch. (It must not count them from the value
+//! that it finds when it arrives: then the last CTA could wait for an epoch that can't be complete without it.)
 
 use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
@@ -25,32 +29,30 @@ use isa::device;
 use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
 
-/// The failed polls that a CTA may make in a launch, before it stops waiting. A poll takes about 0.7 µs, the round
-/// trip of an atomic.
+/// The failed polls after which a wait is in vain. A poll takes about 0.7 µs, the round trip of an atomic.
 const POLLS: u32 = 256;
-/// The polls that each completed epoch adds.
-const POLLS_PER_EPOCH: u32 = 4;
+/// How many steps before the end of an epoch a CTA arrives at it, unless the epoch is shorter than two times as many. Other
+/// CTAs see the arrival before the consumers read what these last steps load.
+const AHEAD: u32 = 8;
+/// The most epochs of a launch, so that the counter can't overtake a waiting CTA by half of its range.
+const EPOCHS: u32 = 1 << 14;
 
 /// The counter of a grid throttle, which all CTAs of a grid share. An empty one throttles nothing.
 ///
-/// A launch adds [`Throttle::EPOCH`] to the counter for each epoch. A launch that is aborted may leave the counter
-/// at another value. Waits of later launches may then end too early or be in vain, which costs only time.
+/// A launch adds [`Throttle::EPOCH`] times its number of epochs to the counter, where that number is rounded up to a
+/// power of two. All launches with one counter have the same number of epochs. A launch that is aborted may leave the
+/// counter at another value. Waits of later launches may then end too early or be in vain, which costs only time.
 ///
 /// ```
 /// # use half::bf16;
 /// # use warpipe_pipeline::{grid::Throttle, prelude::*, cta::Elected};
 /// # roles! { Load = 1 x 40 registers, Math = 2 x 232 registers }
-/// /// Loads three tiles of eight k tiles each: two epochs.
+/// /// Loads three tiles of 128 k tiles each, in epochs of 64 k tiles.
 /// fn load(one: &Elected<Load, Cluster<1, 1>>, throttle: &Throttle<'_>) {
-///     let mut throttle = throttle.by(one, 2);
+///     let mut throttle = throttle.by(one, const { Throttle::epochs(3 * 128, 64) }, 64);
 ///     for tile in 0..3 {
-///         if tile > 0 {
-///             throttle.wait();
-///         }
-///         for k in 0..8 {
-///             if k == 6 {
-///                 throttle.arrive();
-///             }
+///         for k in 0..128 {
+///             throttle.step();
 ///             // acquire a slot, load ...
 ///         }
 ///     }
@@ -67,11 +69,20 @@ pub struct Throttle<'a>(SliceAbi, PhantomData<&'a mut [u32]>);
 /// See the example of [`Throttle`].
 #[must_use]
 pub struct ThrottleEnd<'a> {
+    /// Null if nothing is throttled.
     counter: *mut u32,
-    /// The epochs at which this CTA has not arrived yet.
-    left: u32,
-    /// The counter's value when all CTAs have arrived at the current epoch.
-    until: Option<u32>,
+    /// The epochs of the launch.
+    epochs: u32,
+    /// Steps of an epoch.
+    epoch: u32,
+    /// Steps until this CTA arrives or, if it has arrived, until it waits.
+    next: u32,
+    /// Whether it has arrived at the epoch in which it is.
+    waits: bool,
+    /// The epochs at which it has arrived.
+    arrived: u32,
+    /// The counter's value at the start of the launch, once this CTA has arrived.
+    start: Option<u32>,
     /// The failed polls that are left.
     polls: u32,
     one: PhantomData<(&'a (), *const ())>,
@@ -86,76 +97,144 @@ impl Throttle<'_> {
 
     /// The amount that the CTAs of a grid together add to the counter per epoch.
     ///
-    /// It is a power of two, so that the counter may wrap. It is the same for all grids, so that each launch finds
-    /// the counter at a multiple of it. In a grid with more CTAs, waits may be in vain.
+    /// It is a power of two, so that the counter may wrap. It is the same for all grids. In a grid with more CTAs, waits may
+    /// end too early.
     pub const EPOCH: u32 = 1 << 16;
 
-    /// Gives the CTA's end to the thread that issues its loads. A launch has `epochs` epochs, the same for all
-    /// CTAs.
+    /// Gives the CTA's end to the thread that issues its loads.
     ///
-    /// See the example of [`Throttle`].
+    /// `epoch` is the number of steps of an epoch, and `epochs` the number of epochs, as [`Throttle::epochs`] gives it. Both
+    /// are the same for all CTAs. After the last epoch the CTAs no longer wait for one another. See the example of
+    /// [`Throttle`].
     #[isa::forceinline]
     pub fn by<'a, R: Role, Cl: ClusterShape>(
         &'a self,
         _one: &'a Elected<R, Cl>,
         epochs: u32,
+        epoch: u32,
     ) -> ThrottleEnd<'a> {
+        let epoch = epoch.max(1);
+        let throttles = self.0.elements > 0;
+        debug_assert!(epochs == 0 || epochs.is_power_of_two(), "{epochs} epochs");
         ThrottleEnd {
-            counter: self.0.address as *mut u32,
-            left: if self.0.elements > 0 { epochs } else { 0 },
-            until: None,
+            counter: if throttles { self.0.address as *mut u32 } else { core::ptr::null_mut() },
+            epochs,
+            epoch,
+            next: if throttles { epoch - ahead(epoch) } else { u32::MAX },
+            waits: false,
+            arrived: 0,
+            start: None,
             polls: POLLS,
             one: PhantomData,
         }
     }
+
+    /// The epochs of a launch in which a CTA has at most `steps` steps, in epochs of `epoch` steps: a power of two up to
+    /// 16384, or 0.
+    ///
+    /// The host computes it: a division on the device stands before the first load.
+    #[isa::forceinline]
+    #[must_use]
+    pub const fn epochs(steps: u32, epoch: u32) -> u32 {
+        let epoch = if epoch == 0 { 1 } else { epoch };
+        match steps / epoch {
+            0 => 0,
+            EPOCHS.. => EPOCHS,
+            whole => whole.next_power_of_two(),
+        }
+    }
+}
+
+/// How many steps before the end of an epoch a CTA arrives at it.
+#[isa::forceinline]
+fn ahead(epoch: u32) -> u32 {
+    AHEAD.min(epoch / 2)
 }
 
 impl ThrottleEnd<'_> {
-    /// Arrives at the next epoch: this CTA is near the end of a tile's loads.
+    /// Begins a step. At the first step of an epoch it waits until all CTAs have arrived at the epoch before, or until
+    /// its polls are used up.
     ///
-    /// Adds this CTA's share to the counter. (PTX `atom.global.add.u32`.) See the example of [`Throttle`].
-    #[device]
-    pub fn arrive(&mut self) {
-        if self.left == 0 {
-            return;
+    /// A wait in vain takes about 180 µs. After one, the CTA waits again only when it has seen an epoch complete.
+    /// (PTX: `atom.global.add.u32` to arrive, and a loop of them with 0 to wait.) See the example of [`Throttle`].
+    #[isa::forceinline]
+    pub fn step(&mut self) {
+        // Twice in epochs of one step.
+        while self.next == 0 {
+            self.arrive_or_wait();
         }
-        self.left -= 1;
-        // Every other CTA adds 1, and the first CTA adds the rest of `EPOCH`.
-        let others = isa::thread::grid_dim_x() - 1;
-        let first = isa::thread::block_idx_x() == 0;
-        let share = if first { Throttle::EPOCH.wrapping_sub(others) } else { 1 };
-        // SAFETY: all CTAs access the word with atomics only.
-        let old = unsafe { isa::global::atomic_add_u32(self.counter, share) };
-        self.until = Some((old & !(Throttle::EPOCH - 1)).wrapping_add(Throttle::EPOCH));
+        self.next -= 1;
     }
 
-    /// Waits until all CTAs have arrived at this CTA's epoch, or until its polls are used up.
-    ///
-    /// The polls of a launch last for about 180 µs of waiting in vain. (PTX: a loop of `atom.global.add.u32`
-    /// with 0.) See the example of [`Throttle`].
     #[device]
-    pub fn wait(&mut self) {
-        let Some(until) = self.until.take() else { return };
-        while self.polls > 0 {
+    fn arrive_or_wait(&mut self) {
+        let ahead = ahead(self.epoch);
+        if self.waits {
+            self.wait();
+            self.next = self.epoch - ahead;
+        } else {
+            self.arrive();
+            self.next = ahead;
+        }
+        self.waits = !self.waits;
+    }
+
+    /// What this CTA adds to the counter when it arrives: the first one adds what the others leave of
+    /// [`Throttle::EPOCH`], and each of them adds 1.
+    #[device]
+    fn share() -> u32 {
+        match isa::thread::block_idx_x() {
+            0 => Throttle::EPOCH.wrapping_sub(isa::thread::grid_dim_x() - 1),
+            _ => 1,
+        }
+    }
+
+    #[device]
+    fn arrive(&mut self) {
+        if self.arrived == self.epochs {
+            return;
+        }
+        self.arrived += 1;
+        // SAFETY: all CTAs access the word with atomics only.
+        let old = unsafe { isa::global::atomic_add_u32(self.counter, Self::share()) };
+        if self.start.is_none() {
+            // A launch begins at a multiple of what it adds.
+            let adds = self.epochs.wrapping_mul(Throttle::EPOCH);
+            self.start = Some(old & !adds.wrapping_sub(1));
+        }
+    }
+
+    #[device]
+    fn wait(&mut self) {
+        let Some(start) = self.start else { return };
+        let until = start.wrapping_add(self.arrived.wrapping_mul(Throttle::EPOCH));
+        loop {
             // SAFETY: as in `arrive`.
             let now = unsafe { isa::global::atomic_add_u32(self.counter, 0) };
             if now.wrapping_sub(until).cast_signed() >= 0 {
-                self.polls += POLLS_PER_EPOCH;
+                self.polls = POLLS;
+                return;
+            }
+            if self.polls == 0 {
                 return;
             }
             self.polls -= 1;
         }
     }
 
-    /// Arrives at the epochs for which this CTA has no tiles, so that the next launch finds the counter at a
-    /// multiple of [`Throttle::EPOCH`].
+    /// Arrives at the epochs at which this CTA has not arrived, so that the next launch finds the counter at a multiple of
+    /// what it adds.
     ///
-    /// Adds this CTA's share to the counter, once per epoch. (PTX `atom.global.add.u32`.) See the example of
-    /// [`Throttle`].
+    /// (PTX `atom.global.add.u32`.) See the example of [`Throttle`].
     #[device]
-    pub fn tail(mut self) {
-        while self.left > 0 {
-            self.arrive();
+    pub fn tail(self) {
+        if self.counter.is_null() {
+            return;
+        }
+        let left = self.epochs - self.arrived;
+        // SAFETY: as in `arrive`.
+        unsafe {
+            isa::global::atomic_add_u32(self.counter, Self::share().wrapping_mul(left));
         }
     }
 }

@@ -14,15 +14,18 @@ roles! { Load = 1 x 40 registers, Other = 1 x 40 registers }
 type Alone = Cluster<1, 1>;
 type Plan = SmemPlan<(LoadOrderBarrier<Order>,)>;
 
-/// What the CTAs share: the counter, and a log of the tiles that each CTA has begun.
+/// What the CTAs share: the counter, and a log of the steps that each CTA has begun.
 #[derive(Clone)]
 struct World {
     memory: GlobalMemory,
     counter: u64,
     log: u64,
+    /// A CTA that does nothing.
+    absent: Option<u32>,
 }
 
-const EPOCHS: u32 = 3;
+/// Steps of the CTAs that have most of them, in epochs of one step.
+const STEPS: u32 = 4;
 
 impl World {
     fn new(counter: u32) -> Self {
@@ -30,7 +33,7 @@ impl World {
         let (at, log) = (memory.alloc(Throttle::BYTES), memory.alloc(4 + 4 * 1024));
         memory.write(at, &counter.to_le_bytes()).expect("just allocated");
         memory.write(log, &[0; 4 + 4 * 1024]).expect("just allocated");
-        Self { memory, counter: at, log }
+        Self { memory, counter: at, log, absent: None }
     }
 
     fn word(&self, addr: u64) -> u32 {
@@ -39,7 +42,7 @@ impl World {
         u32::from_le_bytes(bytes)
     }
 
-    /// The log's entries, in the order in which they were made: (tile, CTA).
+    /// The log's entries, in the order in which they were made: (step, CTA).
     fn log(&self) -> Vec<(u32, u32)> {
         (0..self.word(self.log))
             .map(|i| self.word(self.log + 4 + 4 * u64::from(i)))
@@ -47,7 +50,7 @@ impl World {
             .collect()
     }
 
-    /// Logs each tile between `wait` and `arrive`. The CTAs from `short` on have one tile less than the others.
+    /// Logs each step. The CTAs from `short` on have one step less than the others.
     fn kernel(&self, cta: Cta<(Load, Other), Alone, Plan>, elements: u64, short: u32) {
         let abi = SliceAbi { address: self.counter, elements };
         // SAFETY: the memory outlives the run, and nobody else has it as an argument.
@@ -57,16 +60,18 @@ impl World {
             |load| {
                 load.elect(|one| {
                     let id = one.coord().cluster_id();
-                    let mut throttle = throttle.by(&one, EPOCHS);
-                    for tile in 0..=EPOCHS - u32::from(id >= short) {
-                        throttle.wait();
+                    if self.absent == Some(id) {
+                        return;
+                    }
+                    let mut throttle = throttle.by(&one, STEPS, 1);
+                    for step in 0..STEPS - u32::from(id >= short) {
+                        throttle.step();
                         // SAFETY: a word that all CTAs access with atomics only, and an entry of this thread alone.
                         unsafe {
                             let i = isa::global::atomic_add_u32(self.log as *mut u32, 1);
                             let entry = (self.log as *mut u32).wrapping_add(1 + i as usize);
-                            isa::global::st(entry, tile << 16 | id);
+                            isa::global::st(entry, step << 16 | id);
                         }
-                        throttle.arrive();
                     }
                     throttle.tail();
                 });
@@ -75,7 +80,8 @@ impl World {
         );
     }
 
-    fn run(&self, ctas: u32, sms: u32, seed: u64, elements: u64, short: u32) {
+    /// Runs the kernel, and gives the number of instructions.
+    fn run(&self, ctas: u32, sms: u32, seed: u64, elements: u64, short: u32) -> u64 {
         type Token = Cta<(Load, Other), Alone, Plan>;
         let config = Config { seed, sms, workers: Some(1), ..Config::default() };
         let grid = Grid {
@@ -89,29 +95,48 @@ impl World {
         // SAFETY: the first thing that each thread does, in a launch of the token's shape.
         let entry = || self.kernel(unsafe { Token::enter() }, elements, short);
         sim::launch(&config, &self.memory, &grid, &entry)
-            .unwrap_or_else(|report| panic!("{ctas} CTAs, seed {seed}:\n{report}"));
+            .unwrap_or_else(|report| panic!("{ctas} CTAs, seed {seed}:\n{report}"))
+            .steps
     }
 }
 
-/// The tiles of one CTA, in the order in which it began them.
-fn tiles(log: &[(u32, u32)], cta: u32) -> Vec<u32> {
-    log.iter().filter(|(_, c)| *c == cta).map(|(tile, _)| *tile).collect()
+/// The steps of one CTA, in the order in which it began them.
+fn steps(log: &[(u32, u32)], cta: u32) -> Vec<u32> {
+    log.iter().filter(|(_, c)| *c == cta).map(|(step, _)| *step).collect()
 }
 
-// A wait is bounded, so the tests do not check that a CTA waits. They check that every CTA does all its tiles, and
-// that the counter is at a multiple of an epoch afterwards.
+// A wait is bounded, so a CTA may go on alone. The tests check that every CTA does all its steps, and that the counter is
+// afterwards where the next launch can go on.
 
 #[test]
-fn every_cta_does_all_its_tiles() {
+fn every_cta_does_all_its_steps() {
     for (seed, (ctas, sms)) in
         [(1, 16), (2, 16), (2, 1), (5, 16), (5, 2), (8, 16)].iter().enumerate()
     {
         let world = World::new(0);
         world.run(*ctas, *sms, seed as u64, 1, u32::MAX);
         for cta in 0..*ctas {
-            assert_eq!(tiles(&world.log(), cta), [0, 1, 2, 3], "{ctas} CTAs on {sms} SMs");
+            assert_eq!(steps(&world.log(), cta), [0, 1, 2, 3], "{ctas} CTAs on {sms} SMs");
         }
-        assert_eq!(world.word(world.counter), EPOCHS * Throttle::EPOCH);
+        assert_eq!(world.word(world.counter), STEPS * Throttle::EPOCH);
+    }
+}
+
+/// One of two CTAs has arrived at all its epochs, after waits in vain, before the other one begins. The last one must not
+/// wait for epochs that can't be complete without it.
+#[test]
+fn the_last_one_waits_for_nobody() {
+    // The first CTA adds what the other one leaves of an epoch.
+    for (absent, share) in [(0, Throttle::EPOCH - 1), (1, 1)] {
+        let world = World { absent: Some(absent), ..World::new(STEPS * share) };
+        let alone = World::new(0).run(1, 16, 0, 1, u32::MAX);
+        let instructions = world.run(2, 16, 0, 1, u32::MAX);
+        assert_eq!(steps(&world.log(), 1 - absent), [0, 1, 2, 3]);
+        assert_eq!(world.word(world.counter), STEPS * Throttle::EPOCH);
+        assert!(
+            instructions < 2 * alone + 100,
+            "a wait in vain has 256 polls: {instructions} instructions, and {alone} of one CTA alone"
+        );
     }
 }
 
@@ -119,12 +144,19 @@ fn every_cta_does_all_its_tiles() {
 fn the_counter_wraps_and_is_left_where_the_next_launch_can_go_on() {
     let world = World::new(0u32.wrapping_sub(4 * Throttle::EPOCH));
     for (launch, ctas) in [5, 3, 8].into_iter().enumerate() {
-        // All but three CTAs have no last tile.
+        // All but three CTAs have no last step.
         world.run(ctas, 16, launch as u64, 1, 3);
-        let want = Throttle::EPOCH.wrapping_mul(EPOCHS * (launch as u32 + 1));
-        assert_eq!(world.word(world.counter), want.wrapping_sub(4 * Throttle::EPOCH));
+        let want = Throttle::EPOCH.wrapping_mul(STEPS * launch as u32);
+        assert_eq!(world.word(world.counter), want);
     }
     assert_eq!(world.log().len(), 3 * 3 * 4 + (2 + 5) * 3);
+}
+
+#[test]
+fn the_epochs_are_a_power_of_two() {
+    let epochs = |steps| Throttle::epochs(steps, 64);
+    assert_eq!([0, 63, 64, 191, 192, 300].map(epochs), [0, 0, 1, 2, 4, 4]);
+    assert_eq!(epochs(u32::MAX), 1 << 14);
 }
 
 #[test]

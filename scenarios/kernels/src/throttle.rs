@@ -1,4 +1,4 @@
-//! The grid throttle: CTAs of a grid wait for one another after each tile. (CUTLASS has no equivalent.)
+//! The grid throttle: CTAs of a grid wait for one another after each step. (CUTLASS has no equivalent.)
 //!
 //! In every round another CTA is late. The recorded times show whether the others waited for it.
 
@@ -17,8 +17,8 @@ type ThisCta = Cta<(Load, Other), Cluster<1, 1>, Plan>;
 /// Delay of the late CTA in nanoseconds.
 const LATE_NS: u32 = 8_000;
 
-/// Runs `rounds` tiles with an epoch of the throttle between each two. For each epoch and CTA, `times` gets
-/// the clock at the end of a tile and at the begin of the next one.
+/// Runs `rounds` steps in epochs of one step. For each epoch and CTA, `times` gets the clock before the step, and when the
+/// next step has waited for all CTAs.
 #[kernel]
 pub fn throttle(cta: ThisCta, all: Throttle<'_>, times: DeviceSliceMut<u32>, rounds: u32) {
     let (cta, _memory) = cta.init();
@@ -27,13 +27,8 @@ pub fn throttle(cta: ThisCta, all: Throttle<'_>, times: DeviceSliceMut<u32>, rou
     cta.specialize(
         |load| {
             load.elect(|one| {
-                let mut throttle = all.by(&one, rounds - 1);
+                let mut throttle = all.by(&one, Throttle::epochs(rounds, 1), 1);
                 for round in 0..rounds {
-                    throttle.wait();
-                    if round > 0 {
-                        let place = 2 * ((round - 1) * ctas + own) + 1;
-                        times.set(place as usize, sreg::globaltimer() as u32);
-                    }
                     if round % ctas == own {
                         misc::nanosleep(LATE_NS);
                     }
@@ -41,7 +36,11 @@ pub fn throttle(cta: ThisCta, all: Throttle<'_>, times: DeviceSliceMut<u32>, rou
                         let place = 2 * (round * ctas + own);
                         times.set(place as usize, sreg::globaltimer() as u32);
                     }
-                    throttle.arrive();
+                    throttle.step();
+                    if round > 0 {
+                        let place = 2 * ((round - 1) * ctas + own) + 1;
+                        times.set(place as usize, sreg::globaltimer() as u32);
+                    }
                 }
                 throttle.tail();
             });

@@ -28,7 +28,7 @@ fn the_late_one_is_waited_for() {
             ];
             bench.launch(&<throttle::throttle as Kernel>::DESC, ctas, &params, &case);
             let after = word(&counter.to_vec().expect("a word"), 0);
-            assert_eq!(after - before, (rounds - 1) * Throttle::EPOCH, "{case}");
+            assert_eq!(after - before, Throttle::epochs(rounds, 1) * Throttle::EPOCH, "{case}");
             waited(bench, &times.to_vec().expect("small"), ctas, rounds, &case);
         }
     });

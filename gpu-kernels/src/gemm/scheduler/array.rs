@@ -172,11 +172,6 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for Array<Cl> {
 
     /// The host does not know the sizes of the problems.
     #[isa::forceinline]
-    fn rounds(&self) -> u32 {
-        0
-    }
-
-    #[isa::forceinline]
     fn is_data_parallel(&self, _work: &WorkTile) -> bool {
         true
     }

@@ -54,11 +54,6 @@ impl<Cl: ClusterShape, S: TileScheduler<Cl>> TileScheduler<Cl> for Batched<S> {
     }
 
     #[isa::forceinline]
-    fn rounds(&self) -> u32 {
-        self.inner.rounds()
-    }
-
-    #[isa::forceinline]
     fn is_data_parallel(&self, work: &WorkTile) -> bool {
         self.inner.is_data_parallel(work)
     }

@@ -31,11 +31,6 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for DataParallel<Cl> {
     }
 
     #[isa::forceinline]
-    fn rounds(&self) -> u32 {
-        self.p.rounds
-    }
-
-    #[isa::forceinline]
     fn is_data_parallel(&self, _work: &WorkTile) -> bool {
         true
     }

@@ -102,10 +102,10 @@ impl TileSchedulerParams {
         self.clusters
     }
 
-    /// Data-parallel tiles of the cluster that has most of them.
-    #[isa::forceinline]
-    pub const fn rounds(&self) -> u32 {
-        self.rounds
+    /// K tiles of the data-parallel tiles of the cluster that has most of them: the steps of the grid throttle.
+    #[must_use]
+    pub const fn steps(&self) -> u32 {
+        self.rounds.saturating_mul(self.k_tiles())
     }
 
     /// Number of cluster tiles.

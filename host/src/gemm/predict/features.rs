@@ -83,7 +83,6 @@ pub(super) fn features(product: &Tiled<'_>, p: &Prediction) -> [f32; FEATURES] {
         part(p.busiest_us()),
         part(p.memory_us),
         part(p.power_us),
-        part(p.drift_us),
         step(main.issue_us),
         step(main.mma_us),
         step(p.ctas as f64 * main.l2_us),

@@ -2,9 +2,7 @@
 
 use super::Prediction;
 use super::main_loop::MainLoop;
-use super::memory::{
-    Rows, Traffic, fetched_bytes, fourth_power, longest, pingpong, power_us, read_us,
-};
+use super::memory::{Traffic, fetched_bytes, fourth_power, longest, pingpong, power_us, read_us};
 use crate::gemm::calibration::*;
 use crate::gemm::schedule::{Schedule, Tiling};
 use crate::gemm::{GemmProblem, HardwareInfo};
@@ -102,21 +100,6 @@ impl<'t> Tiled<'t> {
         let beyond = (1.0 - c.shared_l2_bytes / operand_bytes).max(0.0);
         let again = (loaded - operand_bytes).max(0.0) * beyond;
         again / c.memory_bytes_per_us
-    }
-
-    /// Time of what memory delivers once more because clusters drift apart over a long K: measured where rows straddle
-    /// sectors, and used only there. The larger a cluster, the fewer of them there are, and its CTAs stay together.
-    pub(super) fn drift_us(&self) -> f64 {
-        let MainLoop { instance: i, tiling, k_tiles, .. } = self.main_loop;
-        let (c, operand_bytes) = (self.traffic.c, self.traffic.operand_bytes());
-        if self.traffic.rows != Rows::PartialSectors {
-            return 0.0;
-        }
-        let loaded = fetched_bytes(i, tiling.clusters() * k_tiles) as f64;
-        let again = (loaded - operand_bytes).max(0.0) / f64::from(i.cluster_m * i.cluster_n);
-        let beyond = (1.0 - c.drifted_l2_bytes / operand_bytes).max(0.0);
-        let groups = if pingpong(i) { c.drifted_pingpong } else { 1.0 };
-        c.drifted * groups * beyond * again / c.memory_bytes_per_us
     }
 
     /// The part of a k tile in which the tensor cores wait for loads.

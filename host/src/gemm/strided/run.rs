@@ -3,6 +3,7 @@
 use super::plan::StridedPlan;
 use super::view::{Operand, Strided, StridedMut, in_kernel_order};
 use crate::error::Error;
+use crate::gemm::calibration::THROTTLE_EPOCH;
 use crate::param::Param;
 use crate::stream::Stream;
 use crate::tensor::{Matrix, TensorBox, TensorMap};
@@ -105,7 +106,12 @@ impl BoundStrided<'_> {
             Param::value(BatchedArgs { inner: tiles, matrix })
         };
         let mut params: Vec<Param<'_>> = self.maps.iter().map(Param::map).collect();
-        let loads = LoadArgs { prefetch: choice.prefetch, throttle };
+        let loads = LoadArgs {
+            prefetch: choice.prefetch,
+            epochs: Throttle::epochs(tiles.steps(), THROTTLE_EPOCH),
+            epoch: THROTTLE_EPOCH,
+            throttle,
+        };
         params.extend([Param::value(loads), Param::value(Linear { alpha, beta: 0.0 }), scheduler]);
         plan.device.launch_prepared(
             &plan.module,
