@@ -19,8 +19,8 @@
 //! ```
 //!
 //! The counter has the sum of all arrivals. A CTA whose wait was in vain may arrive at a later epoch than the others. So a
-//! CTA counts its own epochs from the counter's value at the start of the launch. (It must not count them from the value
-//! that it finds when it arrives: then the last CTA could wait for an epoch that can't be complete without it.)
+//! CTA compares the arrivals of the launch with the number of its own. (It must not wait for the next whole epoch above the
+//! value that it finds when it arrives: then the last CTA could wait for an epoch that can't be complete without it.)
 
 use crate::cta::ClusterShape;
 use crate::cta::{Elected, Role};
@@ -34,7 +34,7 @@ const POLLS: u32 = 256;
 /// How many steps before the end of an epoch a CTA arrives at it, unless the epoch is shorter than two times as many. Other
 /// CTAs see the arrival before the consumers read what these last steps load.
 const AHEAD: u32 = 8;
-/// The most epochs of a launch, so that the counter can't overtake a waiting CTA by half of its range.
+/// The most epochs of a launch. What they add to the counter must fit in it.
 const EPOCHS: u32 = 1 << 14;
 
 /// The counter of a grid throttle, which all CTAs of a grid share. An empty one throttles nothing.
@@ -81,8 +81,6 @@ pub struct ThrottleEnd<'a> {
     waits: bool,
     /// The epochs at which it has arrived.
     arrived: u32,
-    /// The counter's value at the start of the launch, once this CTA has arrived.
-    start: Option<u32>,
     /// The failed polls that are left.
     polls: u32,
     one: PhantomData<(&'a (), *const ())>,
@@ -123,7 +121,6 @@ impl Throttle<'_> {
             next: if throttles { epoch - ahead(epoch) } else { u32::MAX },
             waits: false,
             arrived: 0,
-            start: None,
             polls: POLLS,
             one: PhantomData,
         }
@@ -196,22 +193,21 @@ impl ThrottleEnd<'_> {
         }
         self.arrived += 1;
         // SAFETY: all CTAs access the word with atomics only.
-        let old = unsafe { isa::global::atomic_add_u32(self.counter, Self::share()) };
-        if self.start.is_none() {
-            // A launch begins at a multiple of what it adds.
-            let adds = self.epochs.wrapping_mul(Throttle::EPOCH);
-            self.start = Some(old & !adds.wrapping_sub(1));
-        }
+        unsafe { isa::global::atomic_add_u32(self.counter, Self::share()) };
     }
 
     #[device]
     fn wait(&mut self) {
-        let Some(start) = self.start else { return };
-        let until = start.wrapping_add(self.arrived.wrapping_mul(Throttle::EPOCH));
+        // A launch begins at a multiple of what it adds, and does not reach the next multiple before this CTA's last arrival.
+        // So these bits of the counter are the arrivals of this launch.
+        if self.arrived == self.epochs {
+            return;
+        }
+        let of_launch = self.epochs.wrapping_mul(Throttle::EPOCH).wrapping_sub(1);
         loop {
             // SAFETY: as in `arrive`.
             let now = unsafe { isa::global::atomic_add_u32(self.counter, 0) };
-            if now.wrapping_sub(until).cast_signed() >= 0 {
+            if now & of_launch >= self.arrived * Throttle::EPOCH {
                 self.polls = POLLS;
                 return;
             }

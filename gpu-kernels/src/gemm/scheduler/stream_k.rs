@@ -181,7 +181,6 @@ mod tests {
                 let (mut first, mut in_turn, mut run) = (true, 0, 0);
                 while let Some(work) = scheduler.next() {
                     prop_assert!(work.k_tiles > 0);
-                    let stages = work.k..=work.k + work.k_tiles;
                     if scheduler.is_data_parallel(&work) {
                         in_turn += 1;
                     } else {
