@@ -119,8 +119,8 @@ impl<E: Epilogue> GemmPlan<E> {
         &self.info
     }
 
-    /// The same plan with the grid throttle ([`Throttle`]) in epochs of `epoch` k tiles, even if the prediction leaves it
-    /// out.
+    /// The same plan with the grid throttle ([`Throttle`]) in epochs of `epoch` k tiles (0 counts as 1), even if the
+    /// prediction leaves it out.
     ///
     /// # Errors
     /// [`Error`] of the allocation of the throttle's counter.

@@ -140,6 +140,17 @@ fn the_last_one_waits_for_nobody() {
     }
 }
 
+/// The other CTA never comes. The first wait takes all polls, and each later one looks once.
+#[test]
+fn a_wait_in_vain_is_bounded() {
+    let world = World { absent: Some(1), ..World::new(0) };
+    let alone = World::new(0).run(1, 16, 0, 1, u32::MAX);
+    let instructions = world.run(2, 16, 0, 1, u32::MAX);
+    assert_eq!(steps(&world.log(), 0), [0, 1, 2, 3]);
+    let [least, most] = [alone + 256, 2 * alone + 256 + 100];
+    assert!((least..most).contains(&instructions), "{instructions} instructions, {alone} alone");
+}
+
 #[test]
 fn the_counter_wraps_and_is_left_where_the_next_launch_can_go_on() {
     let world = World::new(0u32.wrapping_sub(4 * Throttle::EPOCH));

@@ -170,7 +170,6 @@ impl<Cl: ClusterShape> TileScheduler<Cl> for Array<Cl> {
         TileOrigin { batch: index, row: row + below, col: first + right, end }
     }
 
-    /// The host does not know the sizes of the problems.
     #[isa::forceinline]
     fn is_data_parallel(&self, _work: &WorkTile) -> bool {
         true

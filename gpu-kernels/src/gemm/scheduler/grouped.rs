@@ -232,7 +232,6 @@ impl<Cl: ClusterShape, const SWAP_AB: bool> TileScheduler<Cl> for Grouped<Cl, SW
         }
     }
 
-    /// The host does not know the sizes of the groups.
     #[isa::forceinline]
     fn is_data_parallel(&self, _work: &WorkTile) -> bool {
         true
