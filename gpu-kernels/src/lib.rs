@@ -23,12 +23,17 @@
 //! | `entry-points` | all of these |
 #![cfg_attr(target_arch = "nvptx64", no_std, feature(abi_ptx))]
 #![forbid(unsafe_code)]
+
+// The modules with compiled kernels are not in the unit tests' build, which would compile all kernels again, for minutes.
+// Tests of kernels are in `tests`, and in `host`.
+#[cfg(not(test))]
 pub mod attention;
-#[cfg(all(feature = "ceilings", not(all(feature = "trace", target_arch = "nvptx64"))))]
+#[cfg(all(not(test), feature = "ceilings", not(all(feature = "trace", target_arch = "nvptx64"))))]
 pub mod ceilings;
-#[cfg(all(feature = "examples", not(all(feature = "trace", target_arch = "nvptx64"))))]
+#[cfg(all(not(test), feature = "examples", not(all(feature = "trace", target_arch = "nvptx64"))))]
 pub mod examples;
 pub mod gemm;
+#[cfg(not(test))]
 pub mod sm100;
 
 /// What the macros of this crate name.

@@ -95,6 +95,8 @@ struct Entry {
 
 /// Builds the bundle.
 pub fn run(options: &Options) -> Result<(), Error> {
+    // Said before the build, which takes minutes.
+    refuse_what_is_not_a_bundle(&options.out)?;
     let devices = devices::packages()?;
     let programs = programs::build(options)?;
     if !programs.iter().any(|p| p.folder.is_none()) {
@@ -142,13 +144,19 @@ pub fn run(options: &Options) -> Result<(), Error> {
 }
 
 /// Makes an empty folder with its subfolders. Deletes an older bundle, but no other folder.
+fn refuse_what_is_not_a_bundle(folder: &Path) -> Result<(), Error> {
+    if !folder.exists() || folder.join(MANIFEST).is_file() {
+        return Ok(());
+    }
+    let fail = |source| Error::File { path: folder.to_path_buf(), source };
+    let empty = fs::read_dir(folder).map_err(fail)?.next().is_none();
+    if empty { Ok(()) } else { Err(Error::NotABundle(folder.to_path_buf())) }
+}
+
 fn clear(folder: &Path) -> Result<(), Error> {
+    refuse_what_is_not_a_bundle(folder)?;
     let fail = |source| Error::File { path: folder.to_path_buf(), source };
     if folder.exists() {
-        let empty = fs::read_dir(folder).map_err(fail)?.next().is_none();
-        if !empty && !folder.join(MANIFEST).is_file() {
-            return Err(Error::NotABundle(folder.to_path_buf()));
-        }
         fs::remove_dir_all(folder).map_err(fail)?;
     }
     fs::create_dir_all(folder.join("tests")).map_err(fail)?;

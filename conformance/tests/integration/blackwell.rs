@@ -30,6 +30,10 @@ fn the_model_agrees_with_the_manual() {
 
 #[test]
 fn the_kernels_assemble() {
+    if std::env::var_os("WARPIPE_BIN").is_some() {
+        eprintln!("skipped: there is no rustc where a bundle runs");
+        return;
+    }
     for arch in [Arch::Sm100a, Arch::Sm103a] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("blackwell");
         let out =
