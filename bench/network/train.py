@@ -24,9 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+RATE_OF_MEMORY = 47  # the feature that tells an H200 (above 1) from an H100
 HEAD = 7  # numbers before the features, see bench/examples/network_data.rs
 MEMBERS = 2
-SEED = 2000  # of the first member. Seeds 0, 1000 and 3000 had 0.985, 0.986 and 0.986 on held-out shapes; this one has 0.987
+SEED = 2000  # of the first member. On the data of 2026-11-28 it has 0.9862 on held-out shapes, seed 1000 has 0.9861
 HIDDEN = 48  # cells of a member
 PAIRS = 48  # most pairs of a product, by predicted time
 STEPS = 8000
@@ -68,6 +69,9 @@ def read(path):
     weight = np.where(suite == 2, 12, np.where(suite == 1, 4, np.where(fastest > 200, 0.4, 1)))
     close = (cublaslt > 0) & (cublaslt < 1.06 * fastest) & (suite != 2)
     weight = weight * np.where(close, 3, 1)
+    # An H200 has a third of the products of an H100. Without this, its picks get worse with each record of an H100.
+    h200 = x[:, 0, RATE_OF_MEMORY] > 1
+    weight = weight * np.where(h200, 2, 1)
     return x, (predicted, slower, there, error, matters), weight, held_out
 
 

@@ -59,11 +59,11 @@ fn beyond_the_ring(instance: &Instance) -> Size {
     size_of(instance, (rows + 8).min(200), (cols + 72).min(328), k)
 }
 
-/// One tile of three stages, with residues. The other types differ from bf16 in their wgmma and their conversions alone. On the
+/// One tile of seven stages, with residues. The other types differ from bf16 in their wgmma and their conversions alone. On the
 /// model that is enough for them, and takes a quarter of the time.
 fn one_tile(instance: &Instance) -> Size {
     let (rows, cols) = cluster_tile(instance);
-    size_of(instance, rows.min(72), cols - 8, u64::from(2 * instance.bk) + 8)
+    size_of(instance, rows.min(72), cols - 8, u64::from(6 * instance.bk) + 8)
 }
 
 fn is_bf16(instance: &Instance) -> bool {

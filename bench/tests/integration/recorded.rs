@@ -50,9 +50,9 @@ pub struct Recorded {
 /// What the picker picked for 200 fresh random shapes, timed by the benchmark after the fit. Each record has that pair alone.
 pub const PICKS: &str = "picks59";
 
-/// Those of an H100: the suites, random shapes, some on which the kernels of 2026-11-25 were slow, and [fresh](is_fresh)
-/// ones.
-const H100_FILES: [&str; 14] = [
+/// Those of an H100: the suites, random shapes, some on which the kernels of a day were slow (`slow`), and [fresh](is_fresh)
+/// ones. Others are of a kind: large products, short K with many results, few rows, and products of 100 us.
+const H100_FILES: [&str; 18] = [
     "h100-suites",
     "h100-suites3",
     "h100-suites4",
@@ -67,10 +67,21 @@ const H100_FILES: [&str; 14] = [
     "h100-random98",
     "h100-large311",
     "h100-large402",
+    "h100-short501",
+    "h100-few502",
+    "h100-mid503",
+    "h100-slow401",
 ];
 
 /// The files of products that were recorded with the throttle of 2026-11-28.
-const THROTTLED: &str = "large";
+const THROTTLED: [&str; 6] = [
+    "h100-large311",
+    "h100-large402",
+    "h100-short501",
+    "h100-few502",
+    "h100-mid503",
+    "h100-slow401",
+];
 
 /// All records of many kernels of a GPU.
 pub fn read(calibration: &Calibration) -> Result<Vec<Recorded>, Box<dyn Error>> {
@@ -118,7 +129,7 @@ pub fn read_file(file: &str) -> Result<Vec<Recorded>, Box<dyn Error>> {
     let mut all = Vec::new();
     for (i, line) in lines.enumerate() {
         let record: Record = serde_json::from_str(&line?)?;
-        if !file.contains(THROTTLED) && ran_apart(&record.shape) {
+        if !THROTTLED.contains(&file) && ran_apart(&record.shape) {
             continue;
         }
         all.push(Recorded {

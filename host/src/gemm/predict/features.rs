@@ -40,6 +40,8 @@ pub(super) fn features(product: &Tiled<'_>, p: &Prediction) -> [f32; FEATURES] {
     let covered =
         |tiles: u64, cluster: u32, tile: u32| (tiles * u64::from(cluster * tile)).max(1) as f64;
     let givers = givers(p.schedule.clusters.into(), p.schedule.streamed.into(), p.k_tiles);
+    let written = product.traffic.bytes[2] / traffic.c.memory_bytes_per_us;
+    let [sectors, lines] = traffic.written_twice(i);
     [
         size(m),
         size(n),
@@ -89,5 +91,7 @@ pub(super) fn features(product: &Tiled<'_>, p: &Prediction) -> [f32; FEATURES] {
         step(main.sm_us),
         step(clusters * main.outside_us),
         traffic.c.memory_gbs as f32 / 4000.0,
+        part(8.0 * sectors * written),
+        part(2.0 * lines * written),
     ]
 }

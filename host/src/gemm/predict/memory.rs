@@ -35,6 +35,8 @@ pub(super) struct Traffic<'t> {
     pub element: f64,
     /// Bytes of A, B and D.
     pub bytes: [f64; 3],
+    /// Bytes of a row of D.
+    pub row: u64,
     /// Whether rows of D are whole sectors of 32 bytes, and whole lines of 128 bytes.
     pub whole_sectors: bool,
     pub whole_lines: bool,
@@ -58,6 +60,7 @@ impl<'t> Traffic<'t> {
             rows: Rows::of(problem),
             element,
             bytes,
+            row,
             whole_sectors: row.is_multiple_of(SECTOR_BYTES),
             whole_lines: row.is_multiple_of(LINE_BYTES),
             least_us,
@@ -74,12 +77,9 @@ impl<'t> Traffic<'t> {
     pub fn memory_bytes(&self, shared_by: [u64; 2], i: &Instance) -> f64 {
         let Self { c, bytes: [a, b, d], .. } = *self;
         let again = |others: u64| if others > 1 { 1.0 + c.read_again } else { 1.0 };
-        let (d, whole_sectors, whole_lines) = if i.gated {
-            let row = self.problem.n / 2 * self.problem.out.size() as u64;
-            (d / 2.0, row.is_multiple_of(SECTOR_BYTES), row.is_multiple_of(LINE_BYTES))
-        } else {
-            (d, self.whole_sectors, self.whole_lines)
-        };
+        let (d, row) = if i.gated { (d / 2.0, self.row / 2) } else { (d, self.row) };
+        let whole_sectors = row.is_multiple_of(SECTOR_BYTES);
+        let whole_lines = row.is_multiple_of(LINE_BYTES);
         let in_turn = if i.kernel_schedule == KernelSchedule::Pingpong { 1.0 } else { 0.0 };
         let partial = if whole_sectors {
             0.0
@@ -93,6 +93,20 @@ impl<'t> Traffic<'t> {
         let apart =
             c.written_cluster / f64::from(i.cluster_m * i.cluster_n) + in_turn * c.written_pingpong;
         a * again(shared_by[0]) + b * again(shared_by[1]) + d * (1.0 + c.written + partial + apart)
+    }
+}
+
+impl Traffic<'_> {
+    /// Sectors and lines that two tiles write, a part each, as fractions of the bytes of D. Where a row of a tile ends inside of
+    /// one, the next tile begins there.
+    pub fn written_twice(&self, i: &Instance) -> [f64; 2] {
+        let columns = if i.swap_ab { i.bm } else { i.bn };
+        let ends = self.row | u64::from(columns) * self.problem.out.size() as u64;
+        [SECTOR_BYTES, LINE_BYTES].map(|unit| {
+            // Ends of tiles are this many bytes apart inside of a unit, all as often.
+            let apart = 1 << (ends | unit).trailing_zeros();
+            (unit - apart) as f64 / (u64::from(columns) * self.problem.out.size() as u64) as f64
+        })
     }
 }
 

@@ -9,7 +9,7 @@ mod weights;
 use weights::{BIASES, HIDDEN, OUTPUT, WEIGHTS};
 
 /// Numbers that the network is told of a candidate.
-pub const FEATURES: usize = 48;
+pub const FEATURES: usize = 50;
 
 /// Cells whose sums are in registers at the same time.
 const BLOCK: usize = 32;
