@@ -101,11 +101,11 @@ impl Traffic<'_> {
     /// one, the next tile begins there.
     pub fn written_twice(&self, i: &Instance) -> [f64; 2] {
         let columns = if i.swap_ab { i.bm } else { i.bn };
-        let ends = self.row | u64::from(columns) * self.problem.out.size() as u64;
+        let tile = u64::from(columns) * self.problem.out.size() as u64;
         [SECTOR_BYTES, LINE_BYTES].map(|unit| {
             // Ends of tiles are this many bytes apart inside of a unit, all as often.
-            let apart = 1 << (ends | unit).trailing_zeros();
-            (unit - apart) as f64 / (u64::from(columns) * self.problem.out.size() as u64) as f64
+            let apart = 1 << (self.row | tile | unit).trailing_zeros();
+            (unit - apart) as f64 / tile as f64
         })
     }
 }
