@@ -18,10 +18,21 @@ use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
-/// before were slow, and the suites of the benchmark.
-const FILES: [&str; 11] = [
-    "random46", "random50", "random51", "random57", "random58", "corner12", "tall13", "slow49",
-    SUITES, BENCHED, FRESH,
+/// before were slow, and the suites of the benchmark. `suites6` and `random506` have all kernels of 2026-11-28; the others lack some.
+const FILES: [&str; 13] = [
+    "random46",
+    "random50",
+    "random51",
+    "random57",
+    "random58",
+    "corner12",
+    "tall13",
+    "slow49",
+    SUITES,
+    BENCHED,
+    FRESH,
+    "suites6",
+    "random506",
 ];
 
 /// The one of them with the benchmark's own shapes.
@@ -74,13 +85,15 @@ const H100_FILES: [&str; 18] = [
 ];
 
 /// The files of products that were recorded with the throttle of 2026-11-28.
-const THROTTLED: [&str; 6] = [
+const THROTTLED: [&str; 8] = [
     "h100-large311",
     "h100-large402",
     "h100-short501",
     "h100-few502",
     "h100-mid503",
     "h100-slow401",
+    "suites6",
+    "random506",
 ];
 
 /// All records of many kernels of a GPU.
@@ -151,7 +164,7 @@ fn ran_apart(&Shape { m, n, k }: &Shape) -> bool {
 
 /// Whether the constants of the predictions have seen nothing of a file: it was recorded after the fit.
 pub fn is_fresh(file: &str) -> bool {
-    [FRESH, "h100-random96", "h100-random97", "h100-random98"].contains(&file)
+    [FRESH, "random506", "h100-random96", "h100-random97", "h100-random98"].contains(&file)
 }
 
 /// Whether a file has the shapes of the benchmark's suites.
