@@ -143,7 +143,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes an empty folder with its subfolders. Deletes an older bundle, but no other folder.
+/// An error if there is a folder with other files than a bundle's.
 fn refuse_what_is_not_a_bundle(folder: &Path) -> Result<(), Error> {
     if !folder.exists() || folder.join(MANIFEST).is_file() {
         return Ok(());
@@ -153,6 +153,7 @@ fn refuse_what_is_not_a_bundle(folder: &Path) -> Result<(), Error> {
     if empty { Ok(()) } else { Err(Error::NotABundle(folder.to_path_buf())) }
 }
 
+/// Makes an empty folder with its subfolders. Deletes an older bundle, but no other folder.
 fn clear(folder: &Path) -> Result<(), Error> {
     refuse_what_is_not_a_bundle(folder)?;
     let fail = |source| Error::File { path: folder.to_path_buf(), source };
