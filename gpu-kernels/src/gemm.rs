@@ -41,6 +41,7 @@ pub mod scales;
 pub mod scheduler;
 #[cfg(not(test))]
 pub mod table;
+pub mod tall;
 
 pub use config::LoadArgs;
 pub use epilogue::{Epilogue, Linear, Scaled, Scales};

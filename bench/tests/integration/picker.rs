@@ -194,14 +194,14 @@ fn what_is_picked_is_near_the_fastest() {
 }
 
 /// Held-out shapes beside the first of cuBLASLt's candidates, of the same records. Where even the fastest pair of the table is
-/// slow, a better pick would not help.
+/// slow, a better pick would not help. Records of shapes that were chosen because they are slow say nothing of others.
 #[test]
 fn few_picks_are_behind_cublaslt() {
     let products: Vec<Product> =
         read(&Calibration::H200).unwrap().iter().map(Product::new).collect();
     let mut all = Vec::new();
     let (mut table, mut pick, mut far) = (0, 0, 0);
-    for product in products.iter().filter(|p| p.held_out) {
+    for product in products.iter().filter(|p| p.held_out && !p.file.starts_with("slow")) {
         let Some(cublaslt_us) = product.cublaslt_us else { continue };
         let fastest = cublaslt_us / product.best_us;
         let ratio = fastest * picked(product, HardwareInfo::h200(132)).0;

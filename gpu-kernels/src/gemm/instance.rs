@@ -20,6 +20,8 @@ pub enum KernelSchedule {
     Cooperative,
     /// Two warp groups multiply each tile together, half of the columns each ([`CooperativeByColumns`](super::by_columns::CooperativeByColumns)).
     CooperativeByColumns,
+    /// All warp groups multiply each tile together, two blocks of 64 rows each ([`CooperativeTall`](super::tall::CooperativeTall)).
+    CooperativeTall,
     /// All warp groups multiply each tile together, split along N: one half is stored while the other is multiplied
     /// ([`SplitN`](super::kernel::SplitN)).
     SplitN,

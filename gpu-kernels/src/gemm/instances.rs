@@ -60,7 +60,8 @@ pub const fn most_stages(
 /// ```
 /// A line has the kernel's name; the type of A and B; the type of C and D; a CTA's tile of D; the cluster; and the main
 /// loop ([`Cooperative`](crate::gemm::kernel::Cooperative),
-/// [`CooperativeByColumns`](crate::gemm::by_columns::CooperativeByColumns), [`SplitN`](crate::gemm::kernel::SplitN) or
+/// [`CooperativeByColumns`](crate::gemm::by_columns::CooperativeByColumns),
+/// [`CooperativeTall`](crate::gemm::tall::CooperativeTall), [`SplitN`](crate::gemm::kernel::SplitN) or
 /// [`Pingpong`](crate::gemm::kernel::Pingpong)). These options may follow, in this order:
 ///
 /// - `promoted 64`: the sums of each k tile are added up in f32, in parts of 64 columns
@@ -102,7 +103,7 @@ macro_rules! gemm_kernels {
                 #[allow(unused_imports)]
                 use super::*;
                 #[allow(unused_imports)] // A main loop or a scheduler may be the caller's own.
-                use $crate::gemm::{by_columns, config, instances, kernel, output, rank, scales, scheduler};
+                use $crate::gemm::{by_columns, config, instances, kernel, output, rank, scales, scheduler, tall};
                 use $crate::private::{isa, pipeline};
                 use pipeline::prelude::{Cluster, Tile};
                 use pipeline::cta::Is;
@@ -206,9 +207,11 @@ macro_rules! gemm_kernels {
     };
     (@groups Pingpong $bm:literal) => { 2 };
     (@groups CooperativeByColumns $bm:literal) => { 2 };
+    (@groups CooperativeTall $bm:literal) => { $bm / 128 };
     (@groups $mainloop:ident $bm:literal) => { $bm / 64 };
     (@groups_of_a_tile Pingpong $bm:literal) => { 1 };
     (@groups_of_a_tile CooperativeByColumns $bm:literal) => { 2 };
+    (@groups_of_a_tile CooperativeTall $bm:literal) => { $bm / 128 };
     (@groups_of_a_tile $mainloop:ident $bm:literal) => { $bm / 64 };
     (@stores) => { output::STORE_STAGES };
     (@stores $stores:literal) => { $stores };
@@ -234,6 +237,7 @@ macro_rules! gemm_kernels {
     (@mainloop [] [] CooperativeByColumns $bm:literal $bn:literal) => {
         by_columns::CooperativeByColumns<{ $bm / 64 }, { $bn / 2 }>
     };
+    (@mainloop [] [] CooperativeTall $bm:literal $bn:literal) => { tall::CooperativeTall<2, $bn> };
     (@mainloop [] [] SplitN $bm:literal $bn:literal) => { kernel::SplitN<$bm, { $bn / 2 }> };
     (@mainloop [] [] Pingpong $bm:literal $bn:literal) => { kernel::Pingpong<{ $bm / 64 }, $bn> };
     (@rank) => { rank::Rank2 };

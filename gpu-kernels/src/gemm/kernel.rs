@@ -11,8 +11,8 @@
 //! columns beyond the tensors and does not store them, so M, N and K need not be multiples of the tile.
 //!
 //! This file also has three main loops: [`Cooperative`], [`SplitN`] and [`Pingpong`]. Those that add up the short sums
-//! of 8-bit floats are in [`promoted`](super::promoted), and that of tiles whose warp groups divide the columns is in
-//! [`by_columns`](super::by_columns).
+//! of 8-bit floats are in [`promoted`](super::promoted), that of tiles whose warp groups divide the columns is in
+//! [`by_columns`](super::by_columns), and that of tiles of 256 rows is in [`tall`](super::tall).
 #![forbid(unsafe_code)]
 
 use super::config::*;

@@ -121,20 +121,22 @@ product! {
         _128x176_4x2(128 x 176, cluster 4 x 2, Cooperative);
         _64x112_4x2(64 x 112, cluster 4 x 2, Cooperative);
         _192x112_1x2(192 x 112, cluster 1 x 2, Cooperative);
+        _192x80_1x2(192 x 80, cluster 1 x 2, Cooperative);
+        _192x176_1x2_s1(192 x 176, cluster 1 x 2, Cooperative, stores 1);
         _192x160_1x2(192 x 160, cluster 1 x 2, Cooperative);
         _128x224_2x1(128 x 224, cluster 2 x 1, Cooperative);
         _128x240_2x1(128 x 240, cluster 2 x 1, Cooperative);
         _128x128_1x2_pp(128 x 128, cluster 1 x 2, Pingpong);
         _128x144_2x1_pp(128 x 144, cluster 2 x 1, Pingpong);
-        _128x216_2x1(128 x 216, cluster 2 x 1, Cooperative);
-        _128x232_2x1(128 x 232, cluster 2 x 1, Cooperative);
-        _128x248_2x1(128 x 248, cluster 2 x 1, Cooperative);
         _128x272_2x1_n(128 x 272, cluster 2 x 1, CooperativeByColumns, stores 1);
         _192x176_2x1_s1(192 x 176, cluster 2 x 1, Cooperative, stores 1);
         _192x192_1x2_s1(192 x 192, cluster 1 x 2, Cooperative, stores 1);
         _192x208_2x1_n(192 x 208, cluster 2 x 1, CooperativeByColumns, stores 1);
-        _64x136_4x2(64 x 136, cluster 4 x 2, Cooperative);
-        _64x72_4x2(64 x 72, cluster 4 x 2, Cooperative);
+        _128x176_4x1_pp(128 x 176, cluster 4 x 1, Pingpong);
+        _128x200_2x1(128 x 200, cluster 2 x 1, Cooperative);
+        _128x96_2x1(128 x 96, cluster 2 x 1, Cooperative);
+        _128x120_2x1(128 x 120, cluster 2 x 1, Cooperative);
+        _128x144_2x1(128 x 144, cluster 2 x 1, Cooperative);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -149,6 +151,7 @@ product! {
         _32x64t_1x1(64 x 32, cluster 1 x 1, Cooperative, operands swapped);
         _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, operands swapped);
         _48x64t_4x1(64 x 48, cluster 4 x 1, Cooperative, operands swapped);
+        _48x128t_2x1(128 x 48, cluster 2 x 1, Cooperative, operands swapped);
         _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
         _16x128t_2x1(128 x 16, cluster 2 x 1, Cooperative, operands swapped);
         _32x192t_2x1(192 x 32, cluster 2 x 1, Cooperative, operands swapped);
@@ -181,17 +184,20 @@ product! {
         _112x192t_1x2_pp(192 x 112, cluster 1 x 2, Pingpong, operands swapped);
         _104x128t_2x2(128 x 104, cluster 2 x 2, Cooperative, operands swapped);
         _104x192t_1x2_pp(192 x 104, cluster 1 x 2, Pingpong, operands swapped);
-        _104x64t_4x2(64 x 104, cluster 4 x 2, Cooperative, operands swapped);
         _120x64t_4x2(64 x 120, cluster 4 x 2, Cooperative, operands swapped);
-        _136x64t_4x2(64 x 136, cluster 4 x 2, Cooperative, operands swapped);
         _152x128t_4x2(128 x 152, cluster 4 x 2, Cooperative, operands swapped);
         _168x128t_4x1_pp(128 x 168, cluster 4 x 1, Pingpong, operands swapped);
         _176x192t_2x1_s1(192 x 176, cluster 2 x 1, Cooperative, stores 1, operands swapped);
         _208x192t_2x1_n(192 x 208, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
-        _216x128t_2x1(128 x 216, cluster 2 x 1, Cooperative, operands swapped);
         _272x128t_2x1_n(128 x 272, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
-        _72x64t_2x4(64 x 72, cluster 2 x 4, Cooperative, operands swapped);
         _72x64t_4x1(64 x 72, cluster 4 x 1, Cooperative, operands swapped);
+        _112x256t_2x1(256 x 112, cluster 2 x 1, CooperativeTall, operands swapped);
+        _136x128t_2x1(128 x 136, cluster 2 x 1, Cooperative, operands swapped);
+        _152x128t_2x1(128 x 152, cluster 2 x 1, Cooperative, operands swapped);
+        _184x128t_2x1(128 x 184, cluster 2 x 1, Cooperative, operands swapped);
+        _168x64t_2x1(64 x 168, cluster 2 x 1, Cooperative, operands swapped);
+        _160x64t_2x4(64 x 160, cluster 2 x 4, Cooperative, operands swapped);
+        _80x64t_4x1(64 x 80, cluster 4 x 1, Cooperative, operands swapped);
     }
 }
 

@@ -8,7 +8,7 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 use isa::kernel::Dtype;
 
 /// Kernels for operands of 16 bits that were measured.
-pub(super) const KERNELS: usize = 89;
+pub(super) const KERNELS: usize = 95;
 /// Kernels for 8-bit floats that were measured.
 pub(super) const E4M3_KERNELS: usize = 29;
 
@@ -88,6 +88,7 @@ fn key_of(i: &Instance) -> Option<u64> {
         KernelSchedule::Pingpong => Pingpong,
         KernelSchedule::Cooperative
         | KernelSchedule::CooperativeByColumns
+        | KernelSchedule::CooperativeTall
         | KernelSchedule::SplitN => match i.swap_ab {
             false => Cooperative,
             true if i.two_fit() => TwoFit,

@@ -122,6 +122,17 @@ fn every_cta_does_all_its_steps() {
     }
 }
 
+/// Polls are seldom used up where all CTAs run: then no CTA begins a step before all have begun the one before.
+#[test]
+fn no_cta_is_an_epoch_ahead() {
+    for seed in 0..20 {
+        let world = World::new(0);
+        world.run(5, 16, seed, 1, u32::MAX);
+        let log = world.log();
+        assert!(log.is_sorted_by_key(|(step, _)| *step), "seed {seed}: {log:?}");
+    }
+}
+
 /// One of two CTAs has arrived at all its epochs, after waits in vain, before the other one begins. The last one must not
 /// wait for epochs that can't be complete without it.
 #[test]

@@ -79,18 +79,28 @@ impl<'t> MainLoop<'t> {
     /// No schedule takes less time than this.
     pub(super) fn least_us(&self, product: &Traffic<'_>) -> f64 {
         let c = product.c;
-        let (tiles, active) = (self.tiling.clusters(), self.active.max(1));
+        let (i, tiles, active) = (self.instance, self.tiling.clusters(), self.active.max(1));
         let all = (tiles * self.k_tiles) as f64;
-        let k_tiles = if self.instance.splits_k {
-            all / active as f64
-        } else {
-            (tiles.div_ceil(active) * self.k_tiles) as f64
-        };
         // What all clusters do together takes as long with any number of them.
-        let l2_us = all * f64::from(self.instance.cluster_m * self.instance.cluster_n) * self.l2_us;
-        let longest_us = (k_tiles * self.mma_us.max(self.sm_us)).max(l2_us);
-        let main_loop_us = k_tiles * self.issue_us + longest_us + all * self.outside_us;
-        let busiest_us = (self.fixed_us + self.step * main_loop_us + c.epilogue_us).max(0.0);
+        let l2_us = all * f64::from(i.cluster_m * i.cluster_n) * self.l2_us;
+        let busiest_us = |k_tiles: f64, fixup_us: f64| {
+            let longest_us = (k_tiles * self.mma_us.max(self.sm_us)).max(l2_us);
+            let main_loop_us = k_tiles * self.issue_us + longest_us + all * self.outside_us;
+            self.fixed_us + self.step * main_loop_us + fixup_us
+        };
+        let elements = f64::from(i.bm * i.bn);
+        let whole_us = busiest_us((tiles.div_ceil(active) * self.k_tiles) as f64, 0.0);
+        let tiles_us = if i.splits_k {
+            // Some tile has one giver at least.
+            let partials = c.fixup_store_us_per_element + c.fixup_load_us_per_element;
+            whole_us.min(busiest_us(all / active as f64, c.fixup_us + elements * partials))
+        } else {
+            whole_us
+        };
+        // With the factors of swap_ab and of ping-pong, where they are below 1.
+        let stored = elements * c.epilogue_swapped.min(1.0) * c.epilogue_pingpong.min(1.0);
+        let epilogue_us = c.epilogue_us + c.epilogue_us_per_element * stored;
+        let busiest_us = (tiles_us + epilogue_us).max(0.0);
         let [read_us, power_us] = product.least_us;
         longest([busiest_us, read_us, power_us]) + self.least_launch_us(c)
     }
