@@ -142,7 +142,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let Asked { gpu, part, .. } = asked;
     let products = part.products(gpu)?;
     report("before", gpu, &products);
-    let best = fitted(&asked, &products);
+    let best = fitted(&asked, &products)?;
     report("after", &best, &products);
     worst(&best, &products);
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../host/src/gemm/calibration");
@@ -216,7 +216,7 @@ fn loss(product: &Product, calibration: &Calibration) -> f64 {
 fn fitted(
     &Asked { gpu: first, part, kernels: only_kernels }: &Asked,
     products: &[Product],
-) -> Calibration {
+) -> Result<Calibration, Box<dyn Error>> {
     let seen: Vec<&Product> = products.iter().filter(|p| !p.held_out).collect();
     let constants = part.constants(&mut { *first }).len();
     let origin: Vec<f64> =
@@ -236,6 +236,13 @@ fn fitted(
     let mut best = *first;
     let unseen = take_unseen(part, products, &mut best);
     let mut least = score(&best);
+    // The distance of a constant from itself is ln(0 / 0) where it is 0.
+    if let Some((name, _)) = part.constants(&mut { best }).into_iter().find(|(_, at)| **at <= 0.0) {
+        return Err(format!("the constant {name} of the {} must be above 0", first.gpu).into());
+    }
+    if !least.is_finite() {
+        return Err(format!("the score of the constants as they are is {least}").into());
+    }
     let kernels = part.kernels(&mut best).len();
     let mut steps = vec![STEPS[0]; constants + 2 * kernels];
     for round in 0..ROUNDS {
@@ -265,7 +272,7 @@ fn fitted(
             break;
         }
     }
-    best
+    Ok(best)
 }
 
 /// Gives the kernels that no record has the rows of another GPU's calibration. Returns which ones these are.

@@ -156,6 +156,47 @@ pub fn candidates<'t>(
     all
 }
 
+/// The candidates with the shortest predicted times, up to [`MOST`] that are [`NEAR`] the first one.
+struct Shortest {
+    /// In order: of each its time and what decides among equal times, its kernel's place and its schedule.
+    first: Vec<(Key, usize, Schedule)>,
+    /// Candidates that take longer can't be among those that are compared.
+    longest_us: f64,
+}
+
+impl Default for Shortest {
+    fn default() -> Self {
+        Self { first: Vec::with_capacity(MOST + 1), longest_us: f64::INFINITY }
+    }
+}
+
+impl Shortest {
+    /// Adds the schedules of the kernel at `place` that are short enough.
+    fn add(&mut self, tiled: &Tiled<'_>, place: usize) {
+        for schedule in tiled.worth_trying() {
+            if tiled.exceeds(schedule, self.longest_us) {
+                continue;
+            }
+            let us = Prediction::new(tiled, schedule).predicted_us;
+            if us > self.longest_us {
+                continue;
+            }
+            let key = Key::new(us, tiled.main_loop.instance, schedule);
+            // Equal ones are in the order of the table.
+            let before = |(other, at, _): &(Key, usize, Schedule)| {
+                other.order(&key).then(at.cmp(&place)).is_le()
+            };
+            let at = self.first.partition_point(before);
+            self.first.insert(at, (key, place, schedule));
+            self.first.truncate(MOST);
+            self.longest_us = NEAR * self.first[0].0.us;
+            if self.first.len() == MOST {
+                self.longest_us = self.longest_us.min(self.first[MOST - 1].0.us);
+            }
+        }
+    }
+}
+
 /// The candidate with the shortest predicted time ([`Candidate::order`]).
 pub(crate) fn best<'t>(
     table: &'t [Instance],
@@ -165,48 +206,30 @@ pub(crate) fn best<'t>(
 ) -> Option<Candidate<'t>> {
     let product = Traffic::of(problem, calibration);
     let all: Vec<_> = main_loops(table, &product, c, sms).collect();
-    // The kernels that may be fastest come first, so that soon none of the others can be.
     let least = all.iter().enumerate().map(|(place, (_, main))| (main.least_us(&product), place));
-    let mut order: Vec<(f64, usize)> = least.collect();
-    order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    // The first candidates in order: of each its time and what decides among equal times, its kernel's place and its schedule.
-    let mut first: Vec<(Key, usize, Schedule)> = Vec::with_capacity(MOST + 1);
-    // Candidates that take longer can't be among those that are compared.
-    let mut longest_us = f64::INFINITY;
-    for (least_us, place) in order {
-        if least_us > longest_us {
+    let mut least: Vec<(f64, usize)> = least.collect();
+    let by_least = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0);
+    let tiled = |place: usize| Tiled::of(all[place].1, product, sms);
+    let mut shortest = Shortest::default();
+    // The kernel that may be fastest leaves out most of the others. Those that may be fastest come first, so that soon none of the
+    // rest can be.
+    if let Some(&(_, place)) = least.iter().min_by(|a, b| by_least(a, b)) {
+        shortest.add(&tiled(place), place);
+        least.retain(|(us, other)| *us <= shortest.longest_us && *other != place);
+        least.sort_unstable_by(by_least);
+    }
+    for (us, place) in least {
+        if us > shortest.longest_us {
             break;
         }
-        let tiled = Tiled::of(all[place].1, product, sms);
-        for schedule in tiled.worth_trying() {
-            if tiled.exceeds(schedule, longest_us) {
-                continue;
-            }
-            let us = Prediction::new(&tiled, schedule).predicted_us;
-            if us > longest_us {
-                continue;
-            }
-            let key = Key::new(us, tiled.main_loop.instance, schedule);
-            // Equal ones are in the order of the table.
-            let before = |(other, at, _): &(Key, usize, Schedule)| {
-                other.order(&key).then(at.cmp(&place)).is_le()
-            };
-            let at = first.partition_point(before);
-            first.insert(at, (key, place, schedule));
-            first.truncate(MOST);
-            longest_us = NEAR * first[0].0.us;
-            if first.len() == MOST {
-                longest_us = longest_us.min(first[MOST - 1].0.us);
-            }
-        }
+        shortest.add(&tiled(place), place);
     }
     let again = |(_, place, schedule)| {
-        let (index, main_loop) = all[place];
-        let tiled = Tiled::of(main_loop, product, sms);
+        let (tiled, index) = (tiled(place), all[place].0);
         let prediction = Prediction::new(&tiled, schedule);
         (tiled, Candidate { index, instance: &table[index], prediction })
     };
-    let first = compared(first.into_iter().map(again).collect());
+    let first = compared(shortest.first.into_iter().map(again).collect());
     let best = first.into_iter().map(|(_, candidate)| candidate).min_by(Candidate::order)?;
     Some(Candidate { instance: &table[best.index], ..best })
 }
