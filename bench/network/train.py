@@ -69,7 +69,7 @@ def read(path):
     weight = np.where(suite == 2, 12, np.where(suite == 1, 4, np.where(fastest > 200, 0.4, 1)))
     close = (cublaslt > 0) & (cublaslt < 1.06 * fastest) & (suite != 2)
     weight = weight * np.where(close, 3, 1)
-    # Chosen when an H200 had a third of the products of an H100: its picks got worse with each record of an H100.
+    # Chosen when there were a third as many products of an H200: its picks got worse with each record of an H100.
     h200 = x[:, 0, RATE_OF_MEMORY] > 1
     weight = weight * np.where(h200, 2, 1)
     return x, (predicted, slower, there, error, matters), weight, held_out

@@ -17,7 +17,7 @@ use pipeline::tile::{EpilogueElement, TileShape};
 /// one. (CUTLASS `KernelTmaWarpSpecializedCooperative` with a tile of 256 rows.)
 ///
 /// [`Cooperative`](super::kernel::Cooperative) has one block for each warp group, so its tiles have up to 192 rows. With two
-/// blocks, 256 x 120 is a tile: where a D has 600 columns, five such tiles fit side by side. Such a kernel reads no C.
+/// blocks, 256 x 112 is a tile: with swap_ab, 129 of them cover a D of 336 x 10936, which is one wave. Such a kernel reads no C.
 pub struct CooperativeTall<const BLOCKS: usize, const BN: usize>;
 
 impl<G: Config, const BLOCKS: usize, const BN: usize> Mainloop<G> for CooperativeTall<BLOCKS, BN>

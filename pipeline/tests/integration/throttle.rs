@@ -122,7 +122,7 @@ fn every_cta_does_all_its_steps() {
     }
 }
 
-/// Polls are seldom used up where all CTAs run: then no CTA begins a step before all have begun the one before.
+/// If all CTAs run, waits end before their polls are used up. So no CTA begins a step before all have begun the one before.
 #[test]
 fn no_cta_is_an_epoch_ahead() {
     for seed in 0..20 {

@@ -211,8 +211,8 @@ pub(crate) fn best<'t>(
     let by_least = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0);
     let tiled = |place: usize| Tiled::of(all[place].1, product, sms);
     let mut shortest = Shortest::default();
-    // The kernel that may be fastest leaves out most of the others. Those that may be fastest come first, so that soon none of the
-    // rest can be.
+    // The kernel with the smallest bound comes first: its time excludes most of the others. Those that are left follow in the
+    // order of their bounds.
     if let Some(&(_, place)) = least.iter().min_by(|a, b| by_least(a, b)) {
         shortest.add(&tiled(place), place);
         least.retain(|(us, other)| *us <= shortest.longest_us && *other != place);
