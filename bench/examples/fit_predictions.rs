@@ -237,8 +237,10 @@ fn fitted(
     let unseen = take_unseen(part, products, &mut best);
     let mut least = score(&best);
     // The distance of a constant from itself is ln(0 / 0) where it is 0.
-    if let Some((name, _)) = part.constants(&mut { best }).into_iter().find(|(_, at)| **at <= 0.0) {
-        return Err(format!("the constant {name} of the {} must be above 0", first.gpu).into());
+    if let Some((name, at)) = part.constants(&mut { best }).into_iter().find(|(_, at)| **at <= 0.0)
+    {
+        let gpu = first.gpu;
+        return Err(format!("{name} of the {gpu} is {at}; the fit needs a number above 0").into());
     }
     if !least.is_finite() {
         return Err(format!("the score of the constants as they are is {least}").into());

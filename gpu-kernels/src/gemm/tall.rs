@@ -18,6 +18,7 @@ use pipeline::tile::{EpilogueElement, TileShape};
 ///
 /// [`Cooperative`](super::kernel::Cooperative) has one block for each warp group, so its tiles have up to 192 rows. With two
 /// blocks, 256 x 112 is a tile: with swap_ab, 129 of them cover a D of 336 x 10936, which is one wave. Such a kernel reads no C.
+/// A build refuses a tile of A that has not 64 `BLOCKS` rows for each warp group.
 pub struct CooperativeTall<const BLOCKS: usize, const BN: usize>;
 
 impl<G: Config, const BLOCKS: usize, const BN: usize> Mainloop<G> for CooperativeTall<BLOCKS, BN>
