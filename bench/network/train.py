@@ -125,7 +125,7 @@ def mean_of(members):
 def report(name, parameters, x, pairs):
     """What the pick of the corrected times loses, among the measured pairs."""
     predicted, slower, there, _, _ = pairs
-    near = (there > 0) & (predicted <= np.log(1.08)) & (np.arange(PAIRS) < 8)
+    near = (there > 0) & (predicted <= np.log(1.12)) & (np.arange(PAIRS) < 12)
     for what, by in (("before", 0 * predicted), ("after", np.asarray(network(parameters, x)))):
         at = np.where(near, predicted + by, 99).argmin(1)
         ratio = np.exp(-slower[np.arange(len(at)), at])

@@ -137,6 +137,17 @@ product! {
         _128x96_2x1(128 x 96, cluster 2 x 1, Cooperative);
         _128x120_2x1(128 x 120, cluster 2 x 1, Cooperative);
         _128x144_2x1(128 x 144, cluster 2 x 1, Cooperative);
+        _256x128_2x1(256 x 128, cluster 2 x 1, CooperativeTall);
+        _256x144_1x2_s1(256 x 144, cluster 1 x 2, CooperativeTall, stores 1);
+        _128x96_1x1(128 x 96, cluster 1 x 1, Cooperative);
+        _128x96_1x2(128 x 96, cluster 1 x 2, Cooperative);
+        _128x96_1x4(128 x 96, cluster 1 x 4, Cooperative);
+        _128x208_1x2(128 x 208, cluster 1 x 2, Cooperative);
+        _128x112_1x2(128 x 112, cluster 1 x 2, Cooperative);
+        _128x168_1x2(128 x 168, cluster 1 x 2, Cooperative);
+        _128x80_1x2(128 x 80, cluster 1 x 2, Cooperative);
+        _64x112_4x1(64 x 112, cluster 4 x 1, Cooperative);
+        _192x88_1x2(192 x 88, cluster 1 x 2, Cooperative);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -198,6 +209,12 @@ product! {
         _168x64t_2x1(64 x 168, cluster 2 x 1, Cooperative, operands swapped);
         _160x64t_2x4(64 x 160, cluster 2 x 4, Cooperative, operands swapped);
         _80x64t_4x1(64 x 80, cluster 4 x 1, Cooperative, operands swapped);
+        _248x128t_1x2(128 x 248, cluster 1 x 2, Cooperative, operands swapped);
+        _88x128t_2x1(128 x 88, cluster 2 x 1, Cooperative, operands swapped);
+        _184x128t_1x2(128 x 184, cluster 1 x 2, Cooperative, operands swapped);
+        _208x128t_1x2(128 x 208, cluster 1 x 2, Cooperative, operands swapped);
+        _96x128t_2x1(128 x 96, cluster 2 x 1, Cooperative, operands swapped);
+        _112x128t_4x2(128 x 112, cluster 4 x 2, Cooperative, operands swapped);
     }
 }
 

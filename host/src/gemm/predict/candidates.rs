@@ -12,11 +12,11 @@ use std::cmp::Ordering;
 
 /// A network compares the candidates whose predicted times are at most this many times the shortest. The terms are right to
 /// about 5 %, so that the fastest one is seldom further away.
-const NEAR: f64 = 1.08;
+const NEAR: f64 = 1.12;
 /// Most candidates that are compared.
-const MOST: usize = 8;
-/// The comparison changes a time by at most this, as ln(factor): 11 % less, or 13 % more.
-const MOST_BY: f32 = 0.12;
+const MOST: usize = 12;
+/// The comparison changes a time by at most this, as ln(factor): 18 % less, or 22 % more.
+const MOST_BY: f32 = 0.2;
 
 /// Clusters of an instance that a device of `sms` SMs holds. A GPC has 16 or 18 SMs, so clusters of more
 /// than two CTAs leave some SMs idle. (The launch asks the driver.)
@@ -131,7 +131,7 @@ fn main_loops<'t>(
 }
 
 /// The instances of a table that compute `problem` (with C if `c`) on a GPU, in the table's order,
-/// each with every schedule that is worth trying. The up to eight whose predicted times are within 8 % of the shortest are
+/// each with every schedule that is worth trying. The up to twelve whose predicted times are within 12 % of the shortest are
 /// compared, which corrects their times ([`Prediction::correction`]). The first in [`Candidate::order`] is the picker's choice.
 pub fn candidates<'t>(
     table: &'t [Instance],
