@@ -147,10 +147,10 @@ fn only_candidates_near_the_shortest_time_are_compared() {
         let terms = |c: &Candidate<'_>| c.prediction.predicted_us / c.prediction.correction;
         all.sort_by(|a, b| terms(a).total_cmp(&terms(b)));
         let same = |c: &Candidate<'_>| (c.prediction.correction - 1.0).abs() < f64::EPSILON;
-        assert!(same(&all[0]) && all[8..].iter().all(same), "{p:?}");
+        assert!(same(&all[0]) && all[12..].iter().all(same), "{p:?}");
         for candidate in all.iter().filter(|c| !same(c)) {
-            assert!(terms(candidate) <= 1.08001 * terms(&all[0]), "{p:?}");
-            assert!(candidate.prediction.correction.ln().abs() < 0.12001, "{p:?}");
+            assert!(terms(candidate) <= 1.12001 * terms(&all[0]), "{p:?}");
+            assert!(candidate.prediction.correction.ln().abs() < 0.20001, "{p:?}");
             changed += 1;
         }
         // What the network has not learned: sums with C, and operands of 8 bits.

@@ -11,7 +11,7 @@ use gpu_kernels::gemm::Instance;
 use std::cmp::Ordering;
 
 /// A network compares the candidates whose predicted times are at most this many times the shortest. The terms are right to
-/// about 5 %, so that the fastest one is seldom further away.
+/// about 5 %, each in its own direction, so that the fastest one is seldom further away.
 const NEAR: f64 = 1.12;
 /// Most candidates that are compared.
 const MOST: usize = 12;

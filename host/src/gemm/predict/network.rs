@@ -1,6 +1,6 @@
 //! A small network that compares candidates whose predicted times are near one another.
 //!
-//! The terms of a prediction are right to about 5 %, and many kernels come within 5 % of the fastest one. What decides among
+//! The terms of a prediction are right to about 5 %, and many kernels come within twice that of the fastest one. What decides among
 //! them is the sum of many small effects. The network has learned it from the records in docs/data/records, as a regression that
 //! `bench/network/train.py` fits: one hidden layer of ReLU units.
 
