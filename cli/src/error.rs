@@ -68,8 +68,9 @@ pub enum Error {
 
     // Tensors that do not match.
     #[error(
-        "{operand} = {name} has rank {} {shape:?}; expected a matrix of rank 2",
-        shape.len()
+        "{operand} = {name} has rank {} {shape:?}; expected a matrix of rank 2{}",
+        shape.len(),
+        if *operand == 'C' { "" } else { ", or a batch of rank 3 with --layout" }
     )]
     Rank { operand: char, name: String, shape: Vec<usize> },
     #[error("{operand} = {name} is {dtype}; {right}")]
@@ -82,6 +83,23 @@ pub enum Error {
         "K differs: A = {a} is [{m}, {a_k}], B = {b} is [{n}, {b_k}]; A is [M, K] and B is [N, K]"
     )]
     InnerSizes { a: String, m: u64, a_k: u64, b: String, n: u64, b_k: u64 },
+    #[error("K differs: {a_k} of A = {a}, {b_k} of B = {b}; with --layout {layout}, {right}")]
+    InnerSizesOfLayout {
+        a: String,
+        a_k: u64,
+        b: String,
+        b_k: u64,
+        layout: String,
+        right: &'static str,
+    },
+    #[error(
+        "{operand} = {name} has the shape {shape:?}; [rows, columns] or [batch, rows, columns] is right"
+    )]
+    RankOfBatch { operand: char, name: String, shape: Vec<usize> },
+    #[error(
+        "A = {a} has {a_count} matrices, B = {b} has {b_count}; as many, or one B for all of them, is right"
+    )]
+    Batches { a: String, a_count: u64, b: String, b_count: u64 },
     #[error("the check failed: the maximum of the result is {value}, and {reference} is right")]
     Amax { value: f32, reference: f64 },
     #[error(

@@ -136,18 +136,25 @@ impl FamilyArgs {
         Ok(Arc::new(Gemm::new(device, &warpipe::GEMM_IMAGE)?))
     }
 
+    /// A usage error for options that products with layouts do not have, whatever their types are.
+    pub fn refuse_with_layouts(&self) -> Result<(), Error> {
+        refuse_with_layouts(&[
+            ("--epilogue", self.epilogue.is_some()),
+            ("--scales", self.scales.is_some()),
+            ("--fast-accum", self.fast_accum),
+        ])
+    }
+
     /// The product of this size with these layouts, and whether B is shared.
     pub fn strided_problem(
         &self,
         layouts: &strided::Options,
         size: [u64; 3],
     ) -> Result<(StridedProblem, bool), Error> {
+        self.refuse_with_layouts()?;
         let types = self.types();
         refuse_with_layouts(&[
-            ("--epilogue", self.epilogue.is_some()),
             ("--out-dtype", self.out_dtype.is_some_and(|out| out != types.a)),
-            ("--scales", self.scales.is_some()),
-            ("--fast-accum", self.fast_accum),
             ("mix of types", types.a != types.b),
         ])?;
         let (problem, broadcast_b) = layouts.problem(size, types.a);

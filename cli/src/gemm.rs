@@ -35,10 +35,11 @@ const QUANTISED: &str = "Operands of 8 bits";
 #[derive(clap::Args, Debug)]
 #[allow(clippy::struct_excessive_bools)] // Options that do not depend on each other.
 pub struct Args {
-    /// A [M, K] from a .safetensors file, for example a batch of activations
+    /// A [M, K] from a .safetensors file, for example a batch of activations; with --layout or --column-major as --layout says,
+    /// and perhaps [batch, rows, columns]
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "b", conflicts_with_all = ["m", "n", "k", "dtype", "seed", "groups"])]
     a: Option<TensorRef>,
-    /// B [N, K] from a .safetensors file, for example a Linear layer's weight
+    /// B [N, K] from a .safetensors file, for example a Linear layer's weight; with --layout or --column-major as for A
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "a")]
     b: Option<TensorRef>,
     /// C [M, N] from a .safetensors file, of the result's type; needed by --beta
@@ -281,20 +282,33 @@ pub fn open(device: DeviceArg, model: SimConfig) -> Result<Device, Error> {
 impl Args {
     /// A product with layouts or a batch.
     fn strided(&self) -> Result<(), Error> {
-        let (Some(m), Some(n), Some(k)) = (self.m, self.n, self.k) else {
-            let usage = "--layout, --batch and --column-major are for generated operands: give --m, --n and --k";
-            return Err(Error::Usage(usage.to_owned()));
-        };
         refuse_with_layouts(&[
             ("--beta", self.beta.is_some()),
-            ("--out", self.out.is_some()),
+            ("--c", self.c.is_some()),
             ("--d-scale", self.d_scale.is_some()),
             ("--amax", self.amax),
+            ("--a-scale or --b-scale", self.a_scale.is_some() || self.b_scale.is_some()),
+            ("--allow-tf32", self.allow_tf32),
             ("--tune or --tune-cache", Tuner::new(&self.tuning)?.is_some()),
         ])?;
+        let source = match (&self.a, &self.b, [self.m, self.n, self.k]) {
+            (Some(a), Some(b), _) => {
+                self.family.refuse_with_layouts()?;
+                refuse_with_layouts(&[("--out-dtype", self.family.out_dtype.is_some())])?;
+                strided::Source::Files { options: self.layouts, a: a.clone(), b: b.clone() }
+            }
+            (_, _, [Some(m), Some(n), Some(k)]) => strided::Source::Generated {
+                problem: self.family.strided_problem(&self.layouts, [m, n, k])?,
+                seed: self.seed.unwrap_or(0),
+            },
+            _ => {
+                let usage = "no operands: give --a and --b FILE:TENSOR, or --m, --n and --k for generated data";
+                return Err(Error::Usage(usage.to_owned()));
+            }
+        };
         let run = strided::Run {
-            problem: self.family.strided_problem(&self.layouts, [m, n, k])?,
-            seed: self.seed.unwrap_or(0),
+            source,
+            out: self.output()?,
             alpha: self.alpha,
             device: self.device,
             check: self.check,

@@ -1,10 +1,13 @@
 //! `warpipe gemm --layout`, `--batch` and `--column-major`: operands in any layout, and batches of products.
 
-use super::args::DeviceArg;
+mod files;
+
+use super::args::{DeviceArg, TensorRef};
 use super::check::{Judged, bound};
 use super::error::Error;
 use super::gemm::open;
-use super::operands::free_memory;
+use super::operands::{file_dtype, free_memory};
+use super::output::Output;
 use super::progress::Progress;
 use super::say;
 use host::data::{decode, encode, normal};
@@ -18,16 +21,17 @@ use std::time::Instant;
 
 /// The options for layouts and batches.
 #[derive(clap::Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "Layouts and batches of generated operands")]
+#[command(next_help_heading = "Layouts and batches")]
 pub struct Options {
     /// How A and B lie in memory, as BLAS says it: tn is A [M, K] and B [N, K], tt is A [M, K] and B [K, N], nn is A [K, M]
     /// and B [N, K], nt is A [K, M] and B [K, N] [default: tn]
     #[arg(long, value_name = "LAYOUT")]
     pub layout: Option<Layout>,
-    /// Number of products, each with matrices of its own
-    #[arg(long, value_name = "COUNT")]
+    /// Number of products of generated matrices, each with matrices of its own. Tensors of files have a third dimension
+    /// instead, [batch, rows, columns]
+    #[arg(long, value_name = "COUNT", conflicts_with = "a")]
     pub batch: Option<u64>,
-    /// All products of the batch share one B
+    /// All products of the batch share one B. With files, a B without a third dimension says that
     #[arg(long, requires = "batch")]
     pub broadcast_b: bool,
     /// D lies in memory as [N, M]
@@ -36,6 +40,12 @@ pub struct Options {
 }
 
 impl Options {
+    /// How A, B and D lie in memory.
+    fn in_memory(&self) -> (Layout, Order) {
+        let order = if self.column_major { Order::ColumnMajor } else { Order::RowMajor };
+        (self.layout.unwrap_or(Layout::ALL[0]), order)
+    }
+
     /// Whether any is given.
     pub fn any(&self) -> bool {
         self.layout.is_some() || self.batch.is_some() || self.column_major
@@ -43,18 +53,31 @@ impl Options {
 
     /// The product that they describe, and whether B is shared.
     pub fn problem(&self, [m, n, k]: [u64; 3], dtype: Dtype) -> (StridedProblem, bool) {
-        let layout = self.layout.unwrap_or(Layout::ALL[0]);
-        let order = if self.column_major { Order::ColumnMajor } else { Order::RowMajor };
+        let (layout, order) = self.in_memory();
         let batch = self.batch.unwrap_or(1);
         (StridedProblem { batch, m, n, k, dtype, layout, order }, self.broadcast_b)
     }
 }
 
+/// Where the operands come from.
+pub enum Source {
+    Generated {
+        /// The product, which was checked, and whether B is shared.
+        problem: (StridedProblem, bool),
+        seed: u64,
+    },
+    Files {
+        options: Options,
+        a: TensorRef,
+        b: TensorRef,
+    },
+}
+
 /// One run.
 pub struct Run {
-    /// The product, which was checked, and whether B is shared.
-    pub problem: (StridedProblem, bool),
-    pub seed: u64,
+    pub source: Source,
+    /// The file of the result, checked before any work.
+    pub out: Option<Output>,
     pub alpha: f32,
     pub device: DeviceArg,
     pub check: bool,
@@ -72,17 +95,27 @@ struct Report {
     seconds: f64,
     simulated: bool,
     check: Option<Judged>,
+    out: Option<String>,
 }
 
 impl Run {
     /// Runs the command.
     pub fn run(&self) -> Result<(), Error> {
-        let Self { problem: (problem, broadcast_b), alpha, .. } = *self;
-        check_memory(&problem)?;
+        let alpha = self.alpha;
+        if let Source::Generated { problem: (problem, _), .. } = &self.source {
+            check_memory(problem)?;
+        }
         let progress = Progress::new(3);
         let device = open(self.device, progress.model())?;
-        let operands = progress
-            .step("generating the operands", || Operands::generate(self.problem, self.seed))?;
+        let operands = match &self.source {
+            Source::Generated { problem, seed } => progress
+                .step("generating the operands", || Operands::generate(*problem, *seed))
+                .map_err(Error::from)?,
+            Source::Files { options, a, b } => {
+                progress.step("reading the operands", || Operands::read(options, a, b))?
+            }
+        };
+        let Operands { problem, broadcast_b, .. } = operands;
         let plan = Gemm::strided(&device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
         let what = format!("multiplying on {}", device.describe());
         let (d, seconds) = progress.step(&what, || operands.run(&device, &plan, alpha))?;
@@ -93,6 +126,13 @@ impl Run {
             None
         };
         drop(progress);
+        let failed = check.as_ref().is_some_and(|check| !check.passed);
+        if let (Some(out), false) = (&self.out, failed) {
+            let [lines, elements] = problem.lines('D');
+            let shape = [problem.batch, lines, elements].map(|size| size as usize);
+            let shape = if operands.batched { &shape[..] } else { &shape[1..] };
+            out.write_with(file_dtype(problem.dtype), shape, &d, None)?;
+        }
         let report = Report {
             device: device.describe(),
             plan: plan.describe().clone(),
@@ -101,16 +141,19 @@ impl Run {
             seconds,
             simulated: device.is_sim(),
             check,
+            out: self.out.as_ref().map(Output::name),
         };
         say(&if self.json { serde_json::json!(report).to_string() } else { report.to_string() })?;
         check.map_or(Ok(()), |check| check.verdict(problem.dtype, problem.k))
     }
 }
 
-/// Generated operands, in the order of memory.
+/// Operands, in the order of memory.
 pub struct Operands {
     pub problem: StridedProblem,
     broadcast_b: bool,
+    /// Whether D has a third dimension in a file.
+    batched: bool,
     a: Vec<u8>,
     b: Vec<u8>,
 }
@@ -128,7 +171,17 @@ impl Operands {
             let count = lines * elements * if one { 1 } else { problem.batch };
             encode(&normal(seed, count as usize), problem.dtype)
         };
-        Ok(Self { problem, broadcast_b, a: make(0, 'A')?, b: make(1, 'B')? })
+        let (a, b) = (make(0, 'A')?, make(1, 'B')?);
+        Ok(Self { problem, broadcast_b, batched: problem.batch != 1, a, b })
+    }
+
+    /// Reads A and B, whose shapes say the product.
+    fn read(options: &Options, a: &TensorRef, b: &TensorRef) -> Result<Self, Error> {
+        let (layout, order) = options.in_memory();
+        let files::Product { problem, broadcast_b, batched, a, b } =
+            files::read(layout, order, a, b)?;
+        check_memory(&problem)?;
+        Ok(Self { problem, broadcast_b, batched, a, b })
     }
 
     /// Runs the products. Returns D and the seconds of the run.
@@ -205,6 +258,9 @@ impl fmt::Display for Report {
         if let Some(Judged { check, bound, passed }) = &self.check {
             let verdict = if *passed { "passed" } else { "FAILED" };
             writeln!(f, "check   {verdict}: {check}, bound {bound:.0e}")?;
+        }
+        if let Some(file) = &self.out {
+            writeln!(f, "result  {file}")?;
         }
         Ok(())
     }

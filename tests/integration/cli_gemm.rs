@@ -63,6 +63,69 @@ fn layouts_and_batches() {
     assert_eq!((code, &report["check"]["passed"]), (0, &Value::Bool(true)), "{report}");
 }
 
+/// The same product from files in each layout, alone and in batches, with a result for files of Python's.
+#[test]
+fn layouts_of_files() {
+    let (m, n, k) = (40, 24, 48);
+    let folder = Folder::new();
+    let turned = |rows: usize, cols: usize, salt: usize| -> Vec<u8> {
+        (0..cols)
+            .flat_map(|col| (0..rows).flat_map(move |row| bf16(number(row, col, salt))))
+            .collect()
+    };
+    let straight = |rows: usize, cols: usize, salt: usize| -> Vec<u8> {
+        (0..rows)
+            .flat_map(|row| (0..cols).flat_map(move |col| bf16(number(row, col, salt))))
+            .collect()
+    };
+    let twice = |one: &[u8]| [one, one].concat();
+    let (a, at) = (straight(m, k, 0), turned(m, k, 0));
+    let (b, bt) = (straight(n, k, 1), turned(n, k, 1));
+    let (aa, bb) = (twice(&at), twice(&bt));
+    let tensors: [(&str, Vec<usize>, &[u8]); 6] = [
+        ("a", vec![m, k], &a),
+        ("at", vec![k, m], &at),
+        ("b", vec![n, k], &b),
+        ("bt", vec![k, n], &bt),
+        ("ats", vec![2, k, m], &aa),
+        ("bts", vec![2, k, n], &bb),
+    ];
+    let views = tensors
+        .map(|(name, shape, data)| (name, TensorView::new(Dtype::BF16, shape, data).unwrap()));
+    folder.bytes("in.safetensors", &safetensors::serialize(views, None).unwrap());
+    let tensor = |name: &str| folder.arg(&format!("in.safetensors:{name}"));
+    let run = |a: &str, b: &str, more: &[&str]| {
+        let (a, b, out) = (tensor(a), tensor(b), folder.arg("y.safetensors"));
+        let (code, report) =
+            gemm(&[&["--a", &a, "--b", &b, "--out", &out, "--check"], more].concat());
+        assert_eq!(code, 0, "{report}");
+        let (_, shape, values) = read(&folder, "y.safetensors", "d");
+        (shape, values)
+    };
+    let right = expected(m, n, k, 1.0, 0.0);
+    let close = |values: &[f32], right: &[f32]| {
+        values.len() == right.len()
+            && values.iter().zip(right).all(|(v, r)| (v - r).abs() <= 0.01 * r.abs().max(1.0))
+    };
+    for (layout, a, b) in
+        [("tn", "a", "b"), ("tt", "a", "bt"), ("nn", "at", "b"), ("nt", "at", "bt")]
+    {
+        let (shape, values) = run(a, b, &["--layout", layout]);
+        assert!(shape == [m, n] && close(&values, &right), "{layout}: {shape:?}");
+    }
+    let batches = [&right[..], &right].concat();
+    for b in ["bts", "bt"] {
+        let (shape, values) = run("ats", b, &["--layout", "nt"]);
+        assert!(shape == [2, m, n] && close(&values, &batches), "{b}: {shape:?}");
+    }
+    let columns: Vec<f32> = (0..n)
+        .flat_map(|col| (0..m).map(move |row| (row, col)))
+        .map(|(row, col)| right[row * n + col])
+        .collect();
+    let (shape, values) = run("a", "b", &["--column-major"]);
+    assert!(shape == [n, m] && close(&values, &columns), "{shape:?}");
+}
+
 #[test]
 fn residues_in_all_dimensions() {
     passes(["129", "257", "65"], &[], 4e-3);
