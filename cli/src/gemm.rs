@@ -295,6 +295,11 @@ impl Args {
             (Some(a), Some(b), _) => {
                 self.family.refuse_with_layouts()?;
                 refuse_with_layouts(&[("--out-dtype", self.family.out_dtype.is_some())])?;
+                if self.layouts.batch.is_some() {
+                    let usage =
+                        "the shapes of the tensors say the batch: omit --batch and --broadcast-b";
+                    return Err(Error::Usage(usage.to_owned()));
+                }
                 strided::Source::Files { options: self.layouts, a: a.clone(), b: b.clone() }
             }
             (_, _, [Some(m), Some(n), Some(k)]) => strided::Source::Generated {

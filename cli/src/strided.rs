@@ -29,7 +29,7 @@ pub struct Options {
     pub layout: Option<Layout>,
     /// Number of products of generated matrices, each with matrices of its own. Tensors of files have a third dimension
     /// instead, [batch, rows, columns]
-    #[arg(long, value_name = "COUNT", conflicts_with = "a")]
+    #[arg(long, value_name = "COUNT")]
     pub batch: Option<u64>,
     /// All products of the batch share one B. With files, a B without a third dimension says that
     #[arg(long, requires = "batch")]
