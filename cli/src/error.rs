@@ -1,5 +1,6 @@
 //! The command's errors, one line each, and their exit codes.
 
+use host::gemm::{Layout, Major};
 use std::path::PathBuf;
 
 /// An error of the command. The message says what was found and what would be right.
@@ -83,15 +84,12 @@ pub enum Error {
         "K differs: A = {a} is [{m}, {a_k}], B = {b} is [{n}, {b_k}]; A is [M, K] and B is [N, K]"
     )]
     InnerSizes { a: String, m: u64, a_k: u64, b: String, n: u64, b_k: u64 },
-    #[error("K differs: {a_k} of A = {a}, {b_k} of B = {b}; with --layout {layout}, {right}")]
-    InnerSizesOfLayout {
-        a: String,
-        a_k: u64,
-        b: String,
-        b_k: u64,
-        layout: String,
-        right: &'static str,
-    },
+    #[error(
+        "K differs: {a_k} of A = {a}, {b_k} of B = {b}; with --layout {layout}, A is {} and B is {}",
+        if layout.a == Major::K { "[M, K]" } else { "[K, M]" },
+        if layout.b == Major::K { "[N, K]" } else { "[K, N]" }
+    )]
+    InnerSizesOfLayout { a: String, a_k: u64, b: String, b_k: u64, layout: Layout },
     #[error(
         "{operand} = {name} has the shape {shape:?}; [rows, columns] or [batch, rows, columns] is right"
     )]

@@ -35,11 +35,12 @@ const QUANTISED: &str = "Operands of 8 bits";
 #[derive(clap::Args, Debug)]
 #[allow(clippy::struct_excessive_bools)] // Options that do not depend on each other.
 pub struct Args {
-    /// A [M, K] from a .safetensors file, for example a batch of activations; with --layout or --column-major as --layout says,
-    /// and perhaps [batch, rows, columns]
+    /// A [M, K] from a .safetensors file, for example a batch of activations. With --layout or --column-major it lies as the
+    /// layout says, and may be a batch, [batch, rows, columns]
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "b", conflicts_with_all = ["m", "n", "k", "dtype", "seed", "groups"])]
     a: Option<TensorRef>,
-    /// B [N, K] from a .safetensors file, for example a Linear layer's weight; with --layout or --column-major as for A
+    /// B [N, K] from a .safetensors file, for example a Linear layer's weight. With --layout or --column-major the same
+    /// holds as for A
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "a")]
     b: Option<TensorRef>,
     /// C [M, N] from a .safetensors file, of the result's type; needed by --beta

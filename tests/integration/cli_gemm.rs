@@ -124,6 +124,20 @@ fn layouts_of_files() {
         .collect();
     let (shape, values) = run("a", "b", &["--column-major"]);
     assert!(shape == [n, m] && close(&values, &columns), "{shape:?}");
+
+    let before = folder.list();
+    for (a, b, more, right) in [
+        ("at", "b", "--layout nt", "K differs: 48 of A"),
+        ("at", "bts", "--layout nt", "has 1 matrices"),
+        ("a", "b", "--layout tn --batch 2", "omit --batch"),
+        ("a", "b", "--layout tn --out-dtype f32", "have no --out-dtype"),
+    ] {
+        let (a, b, out) = (tensor(a), tensor(b), folder.arg("none.safetensors"));
+        let files = ["gemm", "--a", &a, "--b", &b, "--out", &out, "--device", "sim"];
+        let (code, _, stderr) = outcome(&warpipe(files.into_iter().chain(more.split(' '))));
+        assert!(code == 2 && stderr.contains(right), "{more}: {code} {stderr}");
+    }
+    assert_eq!(folder.list(), before);
 }
 
 #[test]

@@ -70,21 +70,8 @@ pub fn read(layout: Layout, order: Order, a: &TensorRef, b: &TensorRef) -> Resul
     }
     let ([m, a_k], [n, b_k]) = (a.size(layout.a), b.size(layout.b));
     if a_k != b_k {
-        let right = match layout.to_string().as_str() {
-            "tt" => "A is [M, K] and B is [K, N]",
-            "nn" => "A is [K, M] and B is [N, K]",
-            "nt" => "A is [K, M] and B is [K, N]",
-            _ => "A is [M, K] and B is [N, K]",
-        };
         let (a, b) = (a.name, b.name);
-        return Err(Error::InnerSizesOfLayout {
-            a,
-            a_k,
-            b,
-            b_k,
-            layout: layout.to_string(),
-            right,
-        });
+        return Err(Error::InnerSizesOfLayout { a, a_k, b, b_k, layout });
     }
     let (batch, broadcast_b) = match (a.count, b.count) {
         (None, None) => (1, false),
