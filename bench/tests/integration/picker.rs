@@ -122,8 +122,9 @@ fn what_is_picked_for_an_h100_is_near_the_fastest() {
         of(&format!("held out of {file}"), h100, &|p| p.held_out && p.file == file);
     }
     // The newest records have up to 320 pairs a shape, and among so many the fastest is more often one whose time came out short.
-    assert!(held_out > 0.984 && seen > 0.987 && suites > 0.991, "{held_out} {seen} {suites}");
-    assert!(fresh > 0.983, "{fresh}");
+    // With eight pairs compared instead of twelve, held-out shapes have 0.9859 and fresh ones 0.9856.
+    assert!(held_out > 0.9865 && seen > 0.987 && suites > 0.991, "{held_out} {seen} {suites}");
+    assert!(fresh > 0.987, "{fresh}");
     // The constants of another GPU pick worse. The difference was 0.01 when CTAs still ran apart, on an H100 more than on an H200.
     let other = of("held out, as on an H200", HardwareInfo::h200(132), &old);
     assert!(other < held_out - 0.006, "{other} {held_out}");
@@ -183,17 +184,16 @@ fn what_is_picked_is_near_the_fastest() {
         (mean, least.0)
     };
     let fresh = of("fresh", &|p| p.file == FRESH);
-    let old = |p: &Product| p.file != FRESH;
     let held_out = of("held out", &|p| p.held_out && !is_fresh(&p.file));
-    let seen = of("fitted", &|p| !p.held_out && old(p) && !is_of_suites(&p.file));
+    let seen = of("fitted", &|p| !p.held_out && !is_of_suites(&p.file));
     let suites = of("suites", &|p| p.file == SUITES);
     for file in products.iter().map(|p| p.file.as_str()).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
-    // Its records lack the kernels of the day after, so that for some shapes this is the picker's second choice.
+    // Its records lack the kernels of the day after, so that the mean has the picker's second choice for some shapes.
     assert!(fresh.0 > 0.97 && fresh.1 > 0.85, "{fresh:?}");
-    assert!(held_out.0 > 0.982 && held_out.1 > 0.82, "{held_out:?}");
-    assert!(seen.0 > 0.987 && seen.1 > 0.82, "{seen:?}");
+    assert!(held_out.0 > 0.985 && held_out.1 > 0.88, "{held_out:?}");
+    assert!(seen.0 > 0.99 && seen.1 > 0.87, "{seen:?}");
     assert!(suites.0 > 0.986 && suites.1 > 0.88, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
     assert!(benched.0 > 0.996 && benched.1 > 0.95, "{benched:?}");
