@@ -2,8 +2,7 @@
 //! shapes that were drawn at random, on one H200 and on one H100.
 
 use super::recorded::{
-    BENCHED, FRESH, PICKS, Product, Ratios, SUITES, is_fresh, is_of_suites, read, read_e4m3,
-    read_file,
+    BENCHED, PICKS, Product, Ratios, SUITES, is_fresh, is_of_suites, read, read_e4m3, read_file,
 };
 use gpu_kernels::gemm::{
     BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, Instance, SCALED_INSTANCES,
@@ -183,15 +182,14 @@ fn what_is_picked_is_near_the_fastest() {
         );
         (mean, least.0)
     };
-    let fresh = of("fresh", &|p| p.file == FRESH);
+    let fresh = of("fresh", &|p| is_fresh(&p.file));
     let held_out = of("held out", &|p| p.held_out && !is_fresh(&p.file));
     let seen = of("fitted", &|p| !p.held_out && !is_of_suites(&p.file));
     let suites = of("suites", &|p| p.file == SUITES);
     for file in products.iter().map(|p| p.file.as_str()).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
-    // Its records lack the kernels of the day after, so that the mean has the picker's second choice for some shapes.
-    assert!(fresh.0 > 0.97 && fresh.1 > 0.85, "{fresh:?}");
+    assert!(fresh.0 > 0.985 && fresh.1 > 0.88, "{fresh:?}");
     assert!(held_out.0 > 0.985 && held_out.1 > 0.88, "{held_out:?}");
     assert!(seen.0 > 0.99 && seen.1 > 0.87, "{seen:?}");
     assert!(suites.0 > 0.986 && suites.1 > 0.88, "{suites:?}");

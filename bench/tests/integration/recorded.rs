@@ -18,9 +18,9 @@ use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
-/// before were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 of the 112 kernels; `slow708` and those after
-/// it have all.
-const FILES: [&str; 23] = [
+/// before were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 of the 124 kernels; `slow620` and
+/// `random711` have all.
+const FILES: [&str; 25] = [
     "random46",
     "random50",
     "random51",
@@ -31,7 +31,6 @@ const FILES: [&str; 23] = [
     "slow49",
     SUITES,
     BENCHED,
-    FRESH,
     "suites6",
     "random506",
     "slow701",
@@ -44,6 +43,9 @@ const FILES: [&str; 23] = [
     "slow708",
     "random709",
     "random710",
+    "slow619",
+    "slow620",
+    "random711",
 ];
 
 /// The one of them with the benchmark's own shapes.
@@ -53,8 +55,8 @@ pub const SUITES: &str = "suites";
 /// record has the pairs that were picked on several days, the older ones' times in the scale of cuBLASLt's on the last one.
 pub const BENCHED: &str = "suites2";
 
-/// Random shapes of which the constants have seen nothing, with the kernels and the picks of 2026-11-24.
-pub const FRESH: &str = "random55";
+/// Random shapes of which neither the constants nor the network have seen anything.
+const FRESH: [&str; 2] = ["random710", "random711"];
 
 /// The names of the records of kernels for e4m3 begin with this, those of an H100 with [`H100_E4M3`]. Those of suites have [`SUITES`] in their names.
 pub const E4M3: &str = "e4m3";
@@ -166,7 +168,7 @@ fn ran_apart(&Shape { m, n, k }: &Shape) -> bool {
 
 /// Whether the constants of the predictions have seen nothing of a file: it was recorded after the fit.
 pub fn is_fresh(file: &str) -> bool {
-    [FRESH, "random710", "h100-random96", "h100-random97", "h100-random98"].contains(&file)
+    FRESH.contains(&file) || ["h100-random96", "h100-random97", "h100-random98"].contains(&file)
 }
 
 /// Whether a file has the shapes of the benchmark's suites.

@@ -118,7 +118,6 @@ product! {
         _64x112_2x4(64 x 112, cluster 2 x 4, Cooperative);
         _64x96_4x2(64 x 96, cluster 4 x 2, Cooperative);
         _64x80_4x2(64 x 80, cluster 4 x 2, Cooperative);
-        _128x176_4x2(128 x 176, cluster 4 x 2, Cooperative);
         _64x112_4x2(64 x 112, cluster 4 x 2, Cooperative);
         _192x112_1x2(192 x 112, cluster 1 x 2, Cooperative);
         _192x80_1x2(192 x 80, cluster 1 x 2, Cooperative);
@@ -147,7 +146,10 @@ product! {
         _128x168_1x2(128 x 168, cluster 1 x 2, Cooperative);
         _128x80_1x2(128 x 80, cluster 1 x 2, Cooperative);
         _64x112_4x1(64 x 112, cluster 4 x 1, Cooperative);
+        _64x128_2x1(64 x 128, cluster 2 x 1, Cooperative);
         _192x88_1x2(192 x 88, cluster 1 x 2, Cooperative);
+        _64x96_2x4(64 x 96, cluster 2 x 4, Cooperative);
+        _128x88_1x2(128 x 88, cluster 1 x 2, Cooperative);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -215,6 +217,11 @@ product! {
         _208x128t_1x2(128 x 208, cluster 1 x 2, Cooperative, operands swapped);
         _96x128t_2x1(128 x 96, cluster 2 x 1, Cooperative, operands swapped);
         _112x128t_4x2(128 x 112, cluster 4 x 2, Cooperative, operands swapped);
+        _120x128t_1x2(128 x 120, cluster 1 x 2, Cooperative, operands swapped);
+        _200x128t_2x1(128 x 200, cluster 2 x 1, Cooperative, operands swapped);
+        _288x128t_2x1_n(128 x 288, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
+        _136x64t_2x1(64 x 136, cluster 2 x 1, Cooperative, operands swapped);
+        _152x128t_1x4(128 x 152, cluster 1 x 4, Cooperative, operands swapped);
     }
 }
 

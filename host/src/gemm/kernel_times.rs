@@ -8,7 +8,7 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 use isa::kernel::Dtype;
 
 /// Kernels for operands of 16 bits that were measured.
-pub(super) const KERNELS: usize = 112;
+pub(super) const KERNELS: usize = 119;
 /// Kernels for 8-bit floats that were measured.
 pub(super) const E4M3_KERNELS: usize = 29;
 

@@ -100,9 +100,49 @@ pub(super) fn kind_in_words(i: &Instance) -> String {
 /// tiles, the one nearest to a square in elements needs the fewest rows of A and B. Its height in
 /// cluster tiles is `sqrt(active * cluster_tile_columns / cluster_tile_rows)`. (CUTLASS
 /// `max_swizzle_size`.)
+///
+/// If all cluster tiles run at the same time, they need the same rows of A and B in any order. Clusters with neighbouring
+/// numbers start at nearly the same time, so those should share the larger operand: the rows of A in a swizzle of one
+/// row of cluster tiles, and those of B in a swizzle of all rows.
 pub(super) fn raster_swizzle(instance: &Instance, tiling: &Tiling, active: u64) -> u32 {
     let rows = f64::from(instance.bm * instance.cluster_m);
     let cols = f64::from(instance.bn * instance.cluster_n);
-    let height = (active as f64 * cols / rows).sqrt().round() as u64;
-    height.clamp(1, tiling.clusters_m.max(1)) as u32
+    let all = tiling.clusters_m.max(1);
+    let height = match tiling.clusters() <= active {
+        true if rows > cols => 1,
+        true => all,
+        false => (active as f64 * cols / rows).sqrt().round() as u64,
+    };
+    height.clamp(1, all) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gpu_kernels::gemm::INSTANCES;
+
+    /// The raster swizzle of a bf16 kernel for `m` x `n`, with as many clusters as there are tiles, but `most` at most.
+    fn of(name: &str, m: u64, n: u64, most: u64) -> u32 {
+        let name = format!("gemm_bf16_bf16_{name}");
+        let instance = INSTANCES.iter().find(|i| i.desc.meta.name() == name).expect("a kernel");
+        let tiling = Tiling::new(instance, m, n);
+        raster_swizzle(instance, &tiling, tiling.clusters().min(most))
+    }
+
+    #[test]
+    fn clusters_of_one_wave_share_the_larger_operand_with_their_neighbours() {
+        // 13 x 5 cluster tiles of 512 x 128, and 21 x 3 of 256 x 96, where A and B are exchanged: those of a row are neighbours.
+        assert_eq!(of("256x128_2x1", 6578, 640, 66), 1);
+        assert_eq!(of("96x128t_2x1", 276, 5280, 66), 1);
+        // 5 x 13 of 128 x 224: those of a column are.
+        assert_eq!(of("128x112_1x2", 596, 2888, 66), 5);
+    }
+
+    #[test]
+    fn clusters_of_several_waves_cover_nearly_a_square() {
+        // 66 of 32 x 32 cluster tiles of 256 x 256.
+        assert_eq!(of("128x256_2x1", 8192, 8192, 66), 8);
+        // 66 of 13 x 6 of 512 x 128: a raster group of four rows has 24.
+        assert_eq!(of("256x128_2x1", 6578, 768, 66), 4);
+    }
 }
