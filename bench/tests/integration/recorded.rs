@@ -18,8 +18,7 @@ use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
-/// before were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 of the 124 kernels; `slow620` and
-/// `random711` have all.
+/// before were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 of the 119 kernels.
 const FILES: [&str; 25] = [
     "random46",
     "random50",
