@@ -24,7 +24,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-RATE_OF_MEMORY = 47  # the feature that tells an H200 (above 1) from an H100
 HEAD = 7  # numbers before the features, see bench/examples/network_data.rs
 SEEDS = (2000, 2005)  # of the members; the 28 pairs of eight differ by up to 0.0015 on held-out shapes
 HIDDEN = 48  # cells of a member

@@ -54,8 +54,9 @@ pub const SUITES: &str = "suites";
 /// record has the pairs that were picked on several days, the older ones' times in the scale of cuBLASLt's on the last one.
 pub const BENCHED: &str = "suites2";
 
-/// Random shapes of which neither the constants nor the network have seen anything.
-const FRESH: [&str; 2] = ["random710", "random711"];
+/// Random shapes of which neither the constants nor the network have seen anything, of both GPUs.
+const FRESH: [&str; 5] =
+    ["random710", "random711", "h100-random96", "h100-random97", "h100-random98"];
 
 /// The names of the records of kernels for e4m3 begin with this, those of an H100 with [`H100_E4M3`]. Those of suites have [`SUITES`] in their names.
 pub const E4M3: &str = "e4m3";
@@ -167,7 +168,7 @@ fn ran_apart(&Shape { m, n, k }: &Shape) -> bool {
 
 /// Whether the constants of the predictions have seen nothing of a file: it was recorded after the fit.
 pub fn is_fresh(file: &str) -> bool {
-    FRESH.contains(&file) || ["h100-random96", "h100-random97", "h100-random98"].contains(&file)
+    FRESH.contains(&file)
 }
 
 /// Whether a file has the shapes of the benchmark's suites.

@@ -108,10 +108,12 @@ pub(super) fn raster_swizzle(instance: &Instance, tiling: &Tiling, active: u64) 
     let rows = f64::from(instance.bm * instance.cluster_m);
     let cols = f64::from(instance.bn * instance.cluster_n);
     let all = tiling.clusters_m.max(1);
-    let height = match tiling.clusters() <= active {
-        true if rows > cols => 1,
-        true => all,
-        false => (active as f64 * cols / rows).sqrt().round() as u64,
+    let height = if tiling.clusters() > active {
+        (active as f64 * cols / rows).sqrt().round() as u64
+    } else if rows > cols {
+        1
+    } else {
+        all
     };
     height.clamp(1, all) as u32
 }
