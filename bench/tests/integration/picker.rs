@@ -191,7 +191,11 @@ fn what_is_picked_is_near_the_fastest() {
     }
     assert!(fresh.0 > 0.985 && fresh.1 > 0.88, "{fresh:?}");
     assert!(held_out.0 > 0.985 && held_out.1 > 0.88, "{held_out:?}");
-    assert!(seen.0 > 0.99 && seen.1 > 0.87, "{seen:?}");
+    // Among these are all shapes that were recorded because the pick of a day was slow. Two with a K below 200 are the least:
+    // 971 x 2968 x 192 and 5214 x 26504 x 136.
+    assert!(seen.0 > 0.99 && seen.1 > 0.86, "{seen:?}");
+    let low = ratios.iter().filter(|r| r.0 < 0.88).count();
+    assert!(low * 1000 < 5 * ratios.len(), "{low} of {} below 0.88", ratios.len());
     assert!(suites.0 > 0.986 && suites.1 > 0.88, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
     assert!(benched.0 > 0.996 && benched.1 > 0.95, "{benched:?}");
@@ -205,7 +209,7 @@ fn few_picks_are_behind_cublaslt() {
         read(&Calibration::H200).unwrap().iter().map(Product::new).collect();
     let mut all = Vec::new();
     let (mut table, mut pick, mut far) = (0, 0, 0);
-    for product in products.iter().filter(|p| p.held_out && !p.file.starts_with("slow")) {
+    for product in products.iter().filter(|p| p.held_out) {
         let Some(cublaslt_us) = product.cublaslt_us else { continue };
         let fastest = cublaslt_us / product.best_us;
         let ratio = fastest * picked(product, HardwareInfo::h200(132)).0;

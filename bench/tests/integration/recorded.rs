@@ -18,8 +18,8 @@ use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
-/// before were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 of the 119 kernels.
-const FILES: [&str; 25] = [
+/// before were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 of the 127 kernels.
+const FILES: [&str; 29] = [
     "random46",
     "random50",
     "random51",
@@ -45,10 +45,17 @@ const FILES: [&str; 25] = [
     "slow619",
     "slow620",
     "random711",
+    "random712",
+    "slow624",
+    "random713",
+    "slow626",
 ];
 
 /// The one of them with the benchmark's own shapes.
 pub const SUITES: &str = "suites";
+
+/// Files of shapes on which the kernels or the pick of a day were slow have this in their names.
+const SLOW: &str = "slow";
 
 /// The same shapes, timed by the benchmark in turn with cuBLASLt alone, so that power and heat are those of one kernel. A
 /// record has the pairs that were picked on several days, the older ones' times in the scale of cuBLASLt's on the last one.
@@ -65,7 +72,8 @@ const H100_E4M3: &str = "h100-e4m3";
 /// A record, with its file.
 pub struct Recorded {
     pub file: String,
-    /// Every third random shape, and all fresh ones. The constants of the predictions are fitted without them.
+    /// Every third random shape, and all fresh ones. The constants of the predictions are fitted without them. Of the files of
+    /// slow shapes none is held out: their shapes were chosen because the pick of the day was slow, so they are not a sample.
     pub held_out: bool,
     pub header: Arc<Header>,
     pub record: Record,
@@ -151,7 +159,7 @@ pub fn read_file(file: &str) -> Result<Vec<Recorded>, Box<dyn Error>> {
         }
         all.push(Recorded {
             file: file.to_owned(),
-            held_out: is_fresh(file) || i % 3 == 2 && !is_of_suites(file),
+            held_out: is_fresh(file) || i % 3 == 2 && !is_of_suites(file) && !file.contains(SLOW),
             header: Arc::clone(&header),
             record,
         });

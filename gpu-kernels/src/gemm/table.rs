@@ -148,6 +148,9 @@ product! {
         _64x112_4x1(64 x 112, cluster 4 x 1, Cooperative);
         _64x128_2x1(64 x 128, cluster 2 x 1, Cooperative);
         _192x88_1x2(192 x 88, cluster 1 x 2, Cooperative);
+        _128x216_2x1(128 x 216, cluster 2 x 1, Cooperative);
+        _192x144_1x2(192 x 144, cluster 1 x 2, Cooperative);
+        _192x192_2x1_s1(192 x 192, cluster 2 x 1, Cooperative, stores 1);
         _64x96_2x4(64 x 96, cluster 2 x 4, Cooperative);
         _128x88_1x2(128 x 88, cluster 1 x 2, Cooperative);
     }
@@ -217,6 +220,11 @@ product! {
         _208x128t_1x2(128 x 208, cluster 1 x 2, Cooperative, operands swapped);
         _96x128t_2x1(128 x 96, cluster 2 x 1, Cooperative, operands swapped);
         _112x128t_4x2(128 x 112, cluster 4 x 2, Cooperative, operands swapped);
+        _168x128t_1x2(128 x 168, cluster 1 x 2, Cooperative, operands swapped);
+        _144x192t_2x1(192 x 144, cluster 2 x 1, Cooperative, operands swapped);
+        _200x128t_1x2(128 x 200, cluster 1 x 2, Cooperative, operands swapped);
+        _144x256t_2x1_s1(256 x 144, cluster 2 x 1, CooperativeTall, stores 1, operands swapped);
+        _136x64t_4x1(64 x 136, cluster 4 x 1, Cooperative, operands swapped);
         _120x128t_1x2(128 x 120, cluster 1 x 2, Cooperative, operands swapped);
         _200x128t_2x1(128 x 200, cluster 2 x 1, Cooperative, operands swapped);
         _288x128t_2x1_n(128 x 288, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);

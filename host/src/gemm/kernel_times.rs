@@ -8,7 +8,7 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 use isa::kernel::Dtype;
 
 /// Kernels for operands of 16 bits that were measured.
-pub(super) const KERNELS: usize = 119;
+pub(super) const KERNELS: usize = 127;
 /// Kernels for 8-bit floats that were measured.
 pub(super) const E4M3_KERNELS: usize = 29;
 

@@ -51,6 +51,11 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
         64 => Swizzle::B64,
         _ => Swizzle::B128,
     };
+    // SAFETY: it is an address of this CTA's shared memory, which ends below 2^18.
+    #[cfg(target_arch = "nvptx64")]
+    unsafe {
+        core::hint::assert_unchecked(addr < 1 << 18);
+    }
     isa::wgmma::descriptor(addr, lead, stride, swizzle)
 }
 

@@ -67,7 +67,8 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         } else {
             Signal { active: group.thread().is_multiple_of(32), empty }
         };
-        Consumer { base: self.base, state: PipelineState::start(), signal, ring: PhantomData }
+        let unit = Layout::<STAGES, St>::unit(self.base, 0);
+        Consumer { base: self.base, unit, state: PipelineState::start(), signal, ring: PhantomData }
     }
 }
 
@@ -127,6 +128,9 @@ impl Signal {
 #[must_use]
 pub struct Consumer<const STAGES: usize, St, Rd, Tag, Cl> {
     base: u32,
+    /// The address of the next slot in units of 16 bytes, as a descriptor has it. It is stepped with the state: computed
+    /// from the index, it would stand between the end of the wait and the first wgmma.
+    unit: u32,
     state: PipelineState<STAGES, ConsumerSide>,
     signal: Signal,
     ring: PhantomData<(St, Rd, Tag, Cl, *const ())>,
@@ -191,6 +195,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         Rd: TakeTurns,
     {
         self.state.advance_by(slots);
+        self.unit = Layout::<STAGES, St>::unit(self.base, self.state.index());
     }
 
     fn full(&self) -> u32 {
@@ -206,11 +211,20 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         if Rd::IN_TURN {
             isa::debug::waited_for(self.full(), self.state.count() / STAGES as u32);
         }
-        let stage = self.state.index();
+        let (stage, unit) = (self.state.index(), self.unit);
         self.state.advance();
+        self.unit = match self.state.index() {
+            0 => Layout::<STAGES, St>::unit(self.base, 0),
+            _ => unit + const { St::SLOT_BYTES as u32 / 16 },
+        };
         isa::debug::hold(self.signal.barrier(stage), "slot of ring", Tag::NAME, stage, "released");
         FullSlot {
-            data: Layout::<STAGES, St>::slot(self.base, stage),
+            // Kernels of attention, whose stages are one tile, have no register to spare for the stepped address.
+            data: if const { St::TILES == 2 } {
+                Layout::<STAGES, St>::slot_at(unit)
+            } else {
+                Layout::<STAGES, St>::slot(self.base, stage)
+            },
             beside: Layout::<STAGES, St>::beside(self.base, stage),
             stage,
             signal: self.signal,

@@ -26,6 +26,18 @@ impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
     pub(super) fn slot(base: u32, stage: u32) -> u32 {
         isa::debug::region("slot of a ring", Self::data(base, stage), St::SLOT_BYTES as u32)
     }
+    /// The address of a slot in units of 16 bytes.
+    #[isa::forceinline]
+    pub(super) const fn unit(base: u32, stage: u32) -> u32 {
+        Self::data(base, stage) / 16
+    }
+    /// The slot at address `unit`, in units of 16 bytes.
+    #[isa::forceinline]
+    pub(super) fn slot_at(unit: u32) -> u32 {
+        // SAFETY: shared memory ends below 2^18.
+        let data = unsafe { unit.unchecked_mul(16) };
+        isa::debug::region("slot of a ring", data, St::SLOT_BYTES as u32)
+    }
     /// The address of what lies beside a slot; 0 if nothing does.
     #[isa::forceinline]
     pub(super) fn beside(base: u32, stage: u32) -> u32 {
