@@ -17,8 +17,8 @@ use warpipe_bench::ScaleOf;
 use warpipe_bench::line::Shape;
 use warpipe_bench::record::{FORMAT, Header, Record};
 
-/// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes of which the kernels of the day
-/// before were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 of the 127 kernels.
+/// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes on which the kernels or the
+/// pick of a day were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 kernels.
 const FILES: [&str; 29] = [
     "random46",
     "random50",
@@ -72,8 +72,8 @@ const H100_E4M3: &str = "h100-e4m3";
 /// A record, with its file.
 pub struct Recorded {
     pub file: String,
-    /// Every third random shape, and all fresh ones. The constants of the predictions are fitted without them. Of the files of
-    /// slow shapes none is held out: their shapes were chosen because the pick of the day was slow, so they are not a sample.
+    /// All fresh shapes, and every third one of the files that are neither of suites nor of slow shapes. The constants of the
+    /// predictions are fitted without them. Slow shapes were chosen because the pick of a day was slow, so they are no sample.
     pub held_out: bool,
     pub header: Arc<Header>,
     pub record: Record,

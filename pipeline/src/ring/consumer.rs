@@ -212,6 +212,8 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
             isa::debug::waited_for(self.full(), self.state.count() / STAGES as u32);
         }
         let (stage, unit) = (self.state.index(), self.unit);
+        #[cfg(not(target_arch = "nvptx64"))]
+        debug_assert_eq!(unit, Layout::<STAGES, St>::unit(self.base, stage), "the stepped address");
         self.state.advance();
         self.unit = match self.state.index() {
             0 => Layout::<STAGES, St>::unit(self.base, 0),
@@ -219,7 +221,8 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         };
         isa::debug::hold(self.signal.barrier(stage), "slot of ring", Tag::NAME, stage, "released");
         FullSlot {
-            // Kernels of attention, whose stages are one tile, have no register to spare for the stepped address.
+            // Stages of one tile are those of attention, whose kernels have no register to spare for the stepped address.
+            // Others were not tried.
             data: if const { St::TILES == 2 } {
                 Layout::<STAGES, St>::slot_at(unit)
             } else {

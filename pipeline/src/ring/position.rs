@@ -26,7 +26,7 @@ impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
     pub(super) fn slot(base: u32, stage: u32) -> u32 {
         isa::debug::region("slot of a ring", Self::data(base, stage), St::SLOT_BYTES as u32)
     }
-    /// The address of a slot in units of 16 bytes.
+    /// The address of a slot in units of 16 bytes. A ring is aligned to more, and tiles have a multiple of 128 bytes.
     #[isa::forceinline]
     pub(super) const fn unit(base: u32, stage: u32) -> u32 {
         Self::data(base, stage) / 16
@@ -34,7 +34,7 @@ impl<const STAGES: usize, St: Stage> Layout<STAGES, St> {
     /// The slot at address `unit`, in units of 16 bytes.
     #[isa::forceinline]
     pub(super) fn slot_at(unit: u32) -> u32 {
-        // SAFETY: shared memory ends below 2^18.
+        // SAFETY: `unit` is an address divided by 16, so the product is that address and does not overflow.
         let data = unsafe { unit.unchecked_mul(16) };
         isa::debug::region("slot of a ring", data, St::SLOT_BYTES as u32)
     }
