@@ -50,8 +50,8 @@ pub struct AttentionArgs<'a> {
 /// A tile of queries, and the keys that it is multiplied with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The number of the tile among those of its sequence.
-    pub tile: u32,
+    /// The queries.
+    pub rows: TileRows,
     /// The head of the queries, and the sequence.
     pub place: Matrix,
     /// The head of the keys and values, and the sequence.
@@ -60,6 +60,34 @@ pub struct Entry {
     pub blocks: Range<u32>,
     /// Which part of the tile these blocks are.
     pub part: Part,
+}
+
+/// The queries of a tile, in one register: the first one, a multiple of 64, and how many warp groups have queries. Warp group
+/// g has 64 of them from `first + 64 * g` on, or as many as the sequence has there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileRows(pub(super) u32);
+
+impl TileRows {
+    /// Queries from `first` on, for `groups` warp groups, fewer than 64.
+    #[must_use]
+    pub const fn new(first: u32, groups: u32) -> Self {
+        assert!(first.is_multiple_of(GROUP_ROWS) && groups < GROUP_ROWS, "they share a word");
+        Self(first | groups)
+    }
+
+    /// The first query, counted from the sequence's first.
+    #[isa::forceinline]
+    #[must_use]
+    pub const fn first(self) -> u32 {
+        self.0 & !(GROUP_ROWS - 1)
+    }
+
+    /// The warp groups that have queries. The others of the CTA compute as these do, and store nothing.
+    #[isa::forceinline]
+    #[must_use]
+    pub const fn groups(self) -> u32 {
+        self.0 & (GROUP_ROWS - 1)
+    }
 }
 
 /// Which part of a tile an entry has, in one register: the part, the number of parts, and the slot of part 0.
@@ -89,15 +117,16 @@ impl Part {
 impl Entry {
     /// The words of the entry.
     pub const fn words(&self) -> [[u32; 4]; ENTRY_QUADS as usize] {
-        let Self { tile, place, keys, blocks, part } = self;
-        [[*tile, place.0, keys.0, part.0], [blocks.start, blocks.end, 0, 0]]
+        let Self { rows, place, keys, blocks, part } = self;
+        [[rows.0, place.0, keys.0, part.0], [blocks.start, blocks.end, 0, 0]]
     }
 
     /// The entry of such words.
     #[isa::forceinline]
-    pub const fn of_words([[tile, place, keys, part], [start, end, ..]]: [[u32; 4]; 2]) -> Self {
-        let (place, keys, part) = (Matrix(place), Matrix(keys), Part(part));
-        Self { tile, place, keys, blocks: start..end, part }
+    pub const fn of_words(words: [[u32; 4]; ENTRY_QUADS as usize]) -> Self {
+        let [[rows, place, keys, part], [start, end, ..]] = words;
+        let (rows, place, keys, part) = (TileRows(rows), Matrix(place), Matrix(keys), Part(part));
+        Self { rows, place, keys, blocks: start..end, part }
     }
 }
 

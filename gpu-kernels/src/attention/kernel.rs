@@ -132,14 +132,14 @@ pub fn attention<
                 |warp| {
                     let Some(early) = warp.elect() else { return };
                     // The first entry is read while the primary grid ends.
-                    let mut tiles = Tiles::<_, BM>::new(args, sequences, early.coord());
+                    let mut tiles = Tiles::new(args, sequences, early.coord());
                     let mut next = tiles.next();
                     let one = early.wait();
                     let mut queries = queries.producer.by(&one);
                     let mut keys = keys.producer.by(&one);
                     while let Some(work) = next {
                         if !work.blocks.is_empty() {
-                            let (row, at) = work.queries_at(args, work.row);
+                            let (row, at) = work.queries_at(args, work.rows.first());
                             queries.acquire().load((q.tile_of(at, row, 0, Peers::ALONE),));
                         }
                         for block in work.blocks.clone().rev() {
@@ -153,7 +153,7 @@ pub fn attention<
                 },
                 |warp| {
                     let Some(early) = warp.elect() else { return };
-                    let mut tiles = Tiles::<_, BM>::new(args, sequences, early.coord());
+                    let mut tiles = Tiles::new(args, sequences, early.coord());
                     let mut next = tiles.next();
                     let one = early.wait();
                     let mut values = values.producer.by(&one);
@@ -176,8 +176,11 @@ pub fn attention<
             let mut turns = turns.by(&group);
             let stores = stores.by(&group);
             let mut out = Out::<Math, E, Sq, D, OUT> { group: &group, stores, o, args, sequences };
-            let mut tiles = Tiles::<_, BM>::new(args, sequences, group.coord());
+            let mut tiles = Tiles::new(args, sequences, group.coord());
             let scores_of = Scores { group: &group, args, score };
+            // An O of 64 columns is multiplied as fast as it is tested whether it has to be. Its values are free sooner if
+            // the wait for them comes before the exponentials (measured: docs/performance-tried.md).
+            let lazy = const { D > 64 };
 
             let Some(mut work) = out.next_with_keys(&mut tiles) else {
                 return out.stores.tail();
@@ -218,12 +221,21 @@ pub fn attention<
                                 key.release();
                                 q = queries;
                                 scores_of.change::<$mask, _, BN>(&mut scores, &work, block);
-                                let rescale = softmax.next(&group, &mut scores, scores_of.scale());
-                                let (before, value) = pv.finish_after(rescale.0[0] + rescale.0[1]);
+                                let rescale = if lazy {
+                                    let rescale = softmax.grow_lazily(&group, &scores, scores_of.scale());
+                                    softmax.weigh(&mut scores, rescale, scores_of.scale());
+                                    rescale
+                                } else {
+                                    softmax.grow(&group, &scores, scores_of.scale())
+                                };
+                                let (before, value) = pv.finish_after(rescale.known());
                                 value.release();
+                                if !lazy {
+                                    softmax.weigh(&mut scores, rescale, scores_of.scale());
+                                }
                                 p = scores.to_a();
                                 sum = before;
-                                sum.map_rows(rescale, |x, by| x * by);
+                                rescale.apply(&mut sum);
                             }
                         };
                     }

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::Sequences;
-use super::args::{AttentionArgs, GROUP_ROWS};
+use super::args::{AttentionArgs, GROUP_ROWS, UNBOUNDED};
 use super::softmax::{Total, finite};
 use super::work::{Tiles, Work};
 use core::f32::consts::{LN_2, LOG2_E};
@@ -46,10 +46,7 @@ where
 {
     /// Returns the next tile whose queries see a key. Those before it get zeros.
     #[isa::forceinline]
-    pub fn next_with_keys<const BM: usize>(
-        &mut self,
-        tiles: &mut Tiles<'_, Sq, BM>,
-    ) -> Option<Work<Sq>> {
+    pub fn next_with_keys(&mut self, tiles: &mut Tiles<'_, Sq>) -> Option<Work<Sq>> {
         let mut work = tiles.next()?;
         while work.blocks.is_empty() {
             let none = Total { inverse: Rows::splat(0.0), lse: Rows::splat(f32::NEG_INFINITY) };
@@ -112,7 +109,10 @@ where
                 "the store buffers of a warp group, 64 columns each, divide the columns of a head"
             );
         }
-        let row = work.row + GROUP_ROWS * self.group.index();
+        // A warp group without queries writes far beyond the sequence, where TMA stores nothing: behind the first tile, which
+        // may have few queries, are those of the second.
+        let group = self.group.index();
+        let row = if group < work.rows.groups() { work.first_row(group) } else { UNBOUNDED };
         let (line, at) = work.queries_at(self.args, row);
         for panels in 0..D / 64 / OUT {
             let mut buffers = self.stores.acquire_all();

@@ -1,6 +1,6 @@
 //! The softmax of scores that come block by block.
 //!
-//! Invariant: after each block, `sum` and O belong to the maximum of all blocks so far.
+//! Invariant: after each block, `sum` and O belong to `max`. No score so far is above it by more than `LAG` in the exponent.
 //!
 //! (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"; FlashAttention `Softmax`.)
 #![forbid(unsafe_code)]
@@ -10,10 +10,43 @@ use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role, Warpgroup};
 use pipeline::mma::{Accumulator, RowParts, Rows};
 
-/// The maximum of each row's scores, and this thread's part of the sum of their weights.
+/// The bound of a weight's exponent if the maximum is kept. The sums are f32, and P has as many digits for any exponent.
+const LAG: f32 = 8.0;
+
+/// The maximum of each row's scores, and this thread's part of the sum of their weights. The maximum may lag behind
+/// ([`Softmax::grow_lazily`]).
 pub struct Softmax {
     max: Rows,
     sum: RowParts,
+}
+
+/// What O so far is to be multiplied by.
+#[derive(Clone, Copy)]
+pub struct Rescale {
+    by: Rows,
+    /// Whether the factor of some row of the warp is not 1.
+    any: bool,
+}
+
+impl Rescale {
+    /// Multiplies the rows of O.
+    #[isa::forceinline]
+    pub fn apply<const D: usize>(self, sum: &mut Accumulator<D>)
+    where
+        M64<D>: Shape,
+    {
+        if self.any {
+            sum.map_rows(self.by, |x, by| x * by);
+        }
+    }
+
+    /// A value that is known when the factors are, and not negative: for [`InFlight::finish_after`].
+    ///
+    /// [`InFlight::finish_after`]: pipeline::mma::InFlight::finish_after
+    #[isa::forceinline]
+    pub fn known(self) -> f32 {
+        self.by.0[0] + self.by.0[1]
+    }
 }
 
 /// What a row's O is multiplied by at the end, and its log-sum-exp.
@@ -56,24 +89,63 @@ impl Softmax {
         isa::math::abs(self.max.0[0]) + isa::math::abs(self.max.0[1])
     }
 
-    /// Replaces the scores of a further block by their weights. Returns what O so far is to be multiplied by
+    /// Goes on to the maximum of the blocks so far and of `scores`. Returns what O is to be multiplied by
     /// (FlashAttention-3: `scores_scale`).
     #[isa::forceinline]
-    pub fn next<Ro: Role, Cl: ClusterShape, const BN: usize>(
+    pub fn grow<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &mut self,
         group: &Warpgroup<Ro, Cl>,
-        scores: &mut Accumulator<BN>,
+        scores: &Accumulator<BN>,
         scale: f32,
-    ) -> Rows
+    ) -> Rescale
     where
         M64<BN>: Shape,
     {
         let old = self.max;
         self.max = group.row_max(scores.row_max()).zip(old, max);
-        let rescale = old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * scale));
+        Rescale { by: self.rescale(old, scale), any: true }
+    }
+
+    /// As [`grow`](Self::grow), but keeps a maximum that the scores exceed by little: by [`LAG`] in the exponent. So most
+    /// blocks leave O as it is. (FlashAttention-4: `rescale_threshold`.)
+    #[isa::forceinline]
+    pub fn grow_lazily<Ro: Role, Cl: ClusterShape, const BN: usize>(
+        &mut self,
+        group: &Warpgroup<Ro, Cl>,
+        scores: &Accumulator<BN>,
+        scale: f32,
+    ) -> Rescale
+    where
+        M64<BN>: Shape,
+    {
+        let old = self.max;
+        let seen = group.row_max(scores.row_max());
+        let grows = seen.zip(old, |seen, old| (seen - old) * scale > LAG);
+        let new = |i: usize| if grows.0[i] { seen.0[i] } else { old.0[i] };
+        self.max = Rows([new(0), new(1)]);
+        let any = group.any_of_warp(grows.0[0] || grows.0[1]);
+        Rescale { by: self.rescale(old, scale), any }
+    }
+
+    /// 2 to the power of what the maximum has grown since it was `old`.
+    #[isa::forceinline]
+    fn rescale(&self, old: Rows, scale: f32) -> Rows {
+        old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * scale))
+    }
+
+    /// Replaces the scores of a further block by their weights, after [`grow`](Self::grow) or
+    /// [`grow_lazily`](Self::grow_lazily).
+    #[isa::forceinline]
+    pub fn weigh<const BN: usize>(
+        &mut self,
+        scores: &mut Accumulator<BN>,
+        rescale: Rescale,
+        scale: f32,
+    ) where
+        M64<BN>: Shape,
+    {
         weigh(scores, self.max, scale);
-        self.sum = self.sum.scale_add(rescale, scores.row_sum());
-        rescale
+        self.sum = self.sum.scale_add(rescale.by, scores.row_sum());
     }
 
     /// Returns the totals of the rows.

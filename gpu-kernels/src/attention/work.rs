@@ -1,7 +1,7 @@
 //! The tiles and blocks of an attention kernel's CTA, and the masks of its scores.
 #![forbid(unsafe_code)]
 
-use super::args::{AttentionArgs, END, ENTRY_QUADS, Entry, GROUP_ROWS, Matrix, Part};
+use super::args::{AttentionArgs, END, ENTRY_QUADS, Entry, GROUP_ROWS, Matrix, Part, TileRows};
 use super::{Place, Sequences};
 use core::ops::Range;
 use isa::wgmma::{M64, Shape};
@@ -11,8 +11,8 @@ use pipeline::mma::Accumulator;
 /// A tile of queries, and the blocks of keys that a CTA multiplies it with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work<Sq: Sequences> {
-    /// The first query, counted from its sequence's first.
-    pub row: u32,
+    /// The queries.
+    pub rows: TileRows,
     /// The head of the queries, and the sequence.
     pub place: Matrix,
     /// The head of the keys and values, and the sequence.
@@ -26,6 +26,12 @@ pub struct Work<Sq: Sequences> {
 }
 
 impl<Sq: Sequences> Work<Sq> {
+    /// The first query of warp group `group`, if the group has any.
+    #[isa::forceinline]
+    pub fn first_row(&self, group: u32) -> u32 {
+        self.rows.first() + group * GROUP_ROWS
+    }
+
     /// The row and the batch coordinates of the sequence's query `row` in the tensor maps of Q and O.
     #[isa::forceinline]
     pub fn queries_at(&self, args: &AttentionArgs<'_>, row: u32) -> (u32, [u32; 2]) {
@@ -59,9 +65,9 @@ impl<Sq: Sequences> Work<Sq> {
     #[isa::forceinline]
     pub fn end<const BN: usize>(&self, args: &AttentionArgs<'_>, group: u32) -> u32 {
         let queries = Sq::lengths(args, &self.sequence)[0];
-        let first = self.row + group * GROUP_ROWS;
-        let last = (first + GROUP_ROWS).min(queries) - 1;
-        let keys = if first < queries { self.seen(args, last).1.max(0) } else { 0 };
+        let last = (self.first_row(group) + GROUP_ROWS).min(queries) - 1;
+        let has = group < self.rows.groups();
+        let keys = if has { self.seen(args, last).1.max(0) } else { 0 };
         (keys as u32).div_ceil(BN as u32).clamp(self.blocks.start + 1, self.blocks.end)
     }
 
@@ -73,7 +79,7 @@ impl<Sq: Sequences> Work<Sq> {
         args: &AttentionArgs<'_>,
         group: u32,
     ) -> Range<u32> {
-        let first = self.row + group * GROUP_ROWS;
+        let first = self.first_row(group);
         let (from, end) =
             (self.seen(args, first + GROUP_ROWS - 1).0, self.seen(args, first).1.max(0));
         (from as u32).div_ceil(BN as u32)..end as u32 / BN as u32
@@ -91,7 +97,7 @@ impl<Sq: Sequences> Work<Sq> {
         Place {
             batch,
             head,
-            query: self.row + group * GROUP_ROWS,
+            query: self.first_row(group),
             key: block * BN as u32,
             diagonal: self.diagonal(args),
         }
@@ -165,15 +171,15 @@ masks! {
 ///
 /// The first word of an entry is on its way while the entry before is computed, and brings the other words into the L1
 /// cache: a warp group that waited for the L2 cache between two tiles would leave the tensor cores idle.
-pub struct Tiles<'a, Sq, const BM: usize> {
+pub struct Tiles<'a, Sq> {
     args: &'a AttentionArgs<'a>,
     sequences: Sq,
     at: u32,
     /// The first word of the next entry.
-    tile: u32,
+    rows: u32,
 }
 
-impl<'a, Sq: Sequences, const BM: usize> Tiles<'a, Sq, BM> {
+impl<'a, Sq: Sequences> Tiles<'a, Sq> {
     /// The list of the CTA at `at`.
     #[isa::forceinline]
     pub fn new<Cl: ClusterShape>(
@@ -182,7 +188,7 @@ impl<'a, Sq: Sequences, const BM: usize> Tiles<'a, Sq, BM> {
         at: ClusterCoord<Cl>,
     ) -> Self {
         let at = at.cluster_id() * args.list * ENTRY_QUADS;
-        Self { args, sequences, at, tile: quad(args, at)[0] }
+        Self { args, sequences, at, rows: quad(args, at)[0] }
     }
 }
 
@@ -192,19 +198,19 @@ fn quad(args: &AttentionArgs<'_>, at: u32) -> [u32; 4] {
     args.work.all().get(at as usize).unwrap_or([END; 4])
 }
 
-impl<Sq: Sequences, const BM: usize> Iterator for Tiles<'_, Sq, BM> {
+impl<Sq: Sequences> Iterator for Tiles<'_, Sq> {
     type Item = Work<Sq>;
     #[isa::forceinline]
     fn next(&mut self) -> Option<Work<Sq>> {
-        if self.tile == END {
+        if self.rows == END {
             return None;
         }
         let words = [0, 1].map(|i| quad(self.args, self.at + i));
         let Entry { place, keys, blocks, part, .. } = Entry::of_words(words);
-        let row = self.tile * BM as u32;
+        let rows = TileRows(self.rows);
         self.at += ENTRY_QUADS;
-        self.tile = quad(self.args, self.at)[0];
+        self.rows = quad(self.args, self.at)[0];
         let sequence = self.sequences.info(place.coords()[1]);
-        Some(Work { row, place, keys, blocks, part, sequence })
+        Some(Work { rows, place, keys, blocks, part, sequence })
     }
 }

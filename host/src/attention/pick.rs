@@ -7,7 +7,7 @@ use super::problem::AttentionProblem;
 use super::sequences::Sequences;
 use super::split::{RowShape, block_count};
 use super::strides::Operand;
-use super::work::TileShape;
+use super::work::tiles_of;
 use gpu_kernels::attention::Instance;
 use gpu_kernels::attention::args::GROUP_ROWS;
 use gpu_kernels::attention::decode::DecodeInstance;
@@ -124,19 +124,21 @@ const THREE_GROUPS: f64 = 1.2;
 /// The time of the blocks of scores that an instance computes, in scores of two warp groups. Large tiles compute more
 /// scores that a causal mask hides. A warp group passes over the blocks behind the last one that it sees.
 fn cost(instance: &Instance, problem: &AttentionProblem) -> f64 {
-    let shape = TileShape { bm: instance.bm, bn: instance.bn };
-    let (of_group, groups) = (TileShape { bm: GROUP_ROWS, ..shape }, shape.bm / GROUP_ROWS);
+    let (bn, groups) = (instance.bn, instance.bm / GROUP_ROWS);
     let blocks = |batch: u32| -> u64 {
-        let of_tile = |tile: u32| -> u64 {
-            let Range { start, end } = problem.key_blocks(tile, batch, shape);
-            let own = |group: u32| problem.key_blocks(tile * groups + group, batch, of_group).end;
+        let of_tile = |rows: Range<u32>| -> u64 {
+            let Range { start, end } = problem.key_blocks(rows.clone(), batch, bn);
+            let own = |group: u32| {
+                let first = rows.start + group * GROUP_ROWS;
+                problem.key_blocks(first..(first + GROUP_ROWS).min(rows.end), batch, bn).end
+            };
             let passed = |group: u32| own(group).clamp((start + 1).min(end), end) - start;
             (0..groups).map(|group| u64::from(passed(group))).sum()
         };
-        (0..problem.sequences.lengths(batch)[0].div_ceil(shape.bm)).map(of_tile).sum()
+        tiles_of(problem.sequences.lengths(batch)[0], instance.bm).map(of_tile).sum()
     };
     let blocks: u64 = (0..problem.sequences.batch()).map(blocks).sum();
-    let scores = blocks as f64 * f64::from(GROUP_ROWS) * f64::from(shape.bn);
+    let scores = blocks as f64 * f64::from(GROUP_ROWS) * f64::from(bn);
     if groups > 2 { scores / THREE_GROUPS } else { scores }
 }
 

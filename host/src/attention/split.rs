@@ -11,7 +11,6 @@
 
 use super::problem::AttentionProblem;
 use super::row::Cut;
-use super::work::TileShape;
 use gpu_kernels::attention::args::Matrix;
 use gpu_kernels::attention::decode::args::{END, Entry, ROWS};
 use pipeline::grid::SplitPart;
@@ -144,8 +143,9 @@ fn tiles(problem: &AttentionProblem, bn: u32) -> Vec<Tile> {
     for batch in 0..problem.sequences.batch() {
         let [queries, keys] = problem.sequences.lengths(batch);
         for tile in 0..queries.div_ceil(shape.queries()) {
-            let blocks = problem.key_blocks(tile, batch, TileShape { bm: shape.queries(), bn });
             let query = tile * shape.queries();
+            let rows = query..(query + shape.queries()).min(queries);
+            let blocks = problem.key_blocks(rows, batch, bn);
             for kv_head in 0..heads.kv {
                 let place = Matrix(kv_head | batch << 16);
                 for head in (0..readers).step_by(shape.heads() as usize) {

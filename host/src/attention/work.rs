@@ -1,6 +1,6 @@
 //! Work lists: which tiles of queries each CTA computes, and in which order.
 //!
-//! A tile is `bm` queries of one head of one sequence. The number of key blocks that it meets depends on the mask and
+//! A tile is up to `bm` queries of one head of one sequence. The number of key blocks that it meets depends on the mask and
 //! on the sequence, so tiles cost different times. The host deals them out once, as a queue would: each tile goes to
 //! the CTA that is free first, and long tiles come before short ones (LPT, longest processing time first). No counter
 //! in memory is needed, and the order is the same in every run.
@@ -14,7 +14,7 @@
 use super::problem::AttentionProblem;
 use super::row::Cut;
 use super::sequences::Sequences;
-use gpu_kernels::attention::args::{END, ENTRY_QUADS, Entry, Matrix, Part};
+use gpu_kernels::attention::args::{END, ENTRY_QUADS, Entry, GROUP_ROWS, Matrix, Part, TileRows};
 use pipeline::grid::SplitPart;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -77,7 +77,7 @@ pub struct WorkList {
 /// A tile with the blocks that it meets.
 #[derive(Clone)]
 struct Tile {
-    index: u32,
+    rows: Range<u32>,
     head: u32,
     batch: u32,
     blocks: Range<u32>,
@@ -93,15 +93,14 @@ impl Tile {
 type Piece = (usize, Range<u32>);
 
 impl AttentionProblem {
-    /// The key blocks that the queries of a tile meet.
-    pub(crate) fn key_blocks(&self, tile: u32, batch: u32, shape: TileShape) -> Range<u32> {
+    /// The blocks of `bn` keys that some queries of a sequence meet.
+    pub(crate) fn key_blocks(&self, rows: Range<u32>, batch: u32, bn: u32) -> Range<u32> {
         let [q, kv] = self.sequences.lengths(batch);
-        let first = tile.saturating_mul(shape.bm);
-        let keys = self.mask.keys_of_rows(first..first.saturating_add(shape.bm).min(q), q, kv);
+        let keys = self.mask.keys_of_rows(rows, q, kv);
         if keys.is_empty() {
             return 0..0;
         }
-        keys.start / shape.bn..keys.end.div_ceil(shape.bn)
+        keys.start / bn..keys.end.div_ceil(bn)
     }
 }
 
@@ -216,14 +215,14 @@ impl Deal {
         let mut words = vec![END; ENTRY * entries * lists.len()];
         for (words, list) in words.chunks_exact_mut(ENTRY * entries).zip(&lists) {
             for (words, (tile, blocks)) in words.chunks_exact_mut(ENTRY).zip(list) {
-                let Tile { index, head, batch, .. } = order[*tile];
+                let Tile { rows, head, batch, .. } = &order[*tile];
                 let place = |head: u32| Matrix(head | batch << 16);
                 let (part, parts) = (done[*tile], parts[*tile]);
                 done[*tile] += 1;
                 let split = SplitPart { first: first[*tile], part, parts };
                 let entry = Entry {
-                    tile: index,
-                    place: place(head),
+                    rows: TileRows::new(rows.start, (rows.end - rows.start).div_ceil(GROUP_ROWS)),
+                    place: place(*head),
                     keys: place(head / readers),
                     blocks: blocks.clone(),
                     part: if parts > 1 { Part::new(split) } else { Part::WHOLE },
@@ -246,6 +245,19 @@ impl Deal {
     }
 }
 
+/// The tiles of a sequence: `bm` queries each, from the last query backwards, and for the first one what is left. It gets
+/// whole warp groups of 64, so the last tile may have fewer queries too.
+///
+/// With a causal mask the first queries see the fewest keys. So the warp groups that have no queries wait for the fewest
+/// blocks.
+pub fn tiles_of(queries: u32, bm: u32) -> impl Iterator<Item = Range<u32>> {
+    let whole = queries.div_ceil(bm).saturating_sub(1);
+    let first = (queries - whole * bm).next_multiple_of(GROUP_ROWS);
+    let from = (0..whole).map(move |tile| first + tile * bm);
+    let tiles = once(0..first).filter(move |_| queries > 0).chain(from.map(move |at| at..at.saturating_add(bm)));
+    tiles.map(move |rows| rows.start..rows.end.min(queries))
+}
+
 /// All tiles in the order in which CTAs should begin them.
 ///
 /// Sequences with long tiles come first. The heads of K and V are taken in groups of `l2_bytes`; within a group, long tiles come first, and tiles of one head of K and V are neighbours.
@@ -255,22 +267,24 @@ fn in_order(problem: &AttentionProblem, shape: TileShape, l2_bytes: u64) -> Vec<
     let mut sequences: Vec<_> = (0..problem.sequences.batch())
         .map(|batch| {
             let [q, kv] = problem.sequences.lengths(batch);
-            let tiles = 0..q.div_ceil(shape.bm);
-            let blocks: Vec<_> = tiles.map(|tile| problem.key_blocks(tile, batch, shape)).collect();
+            let blocks = |rows: Range<u32>| problem.key_blocks(rows, batch, shape.bn);
+            let tiles: Vec<_> =
+                tiles_of(q, shape.bm).map(|rows| (blocks(rows.clone()), rows)).collect();
             // Both K and V.
             let bytes = 2 * u64::from(kv) * u64::from(heads.dim) * problem.dtype.size() as u64;
-            (batch, bytes, blocks)
+            (batch, bytes, tiles)
         })
         .collect();
-    sequences
-        .sort_by_key(|(batch, _, blocks)| (Reverse(blocks.iter().map(Range::len).max()), *batch));
+    sequences.sort_by_key(|(batch, _, tiles)| {
+        (Reverse(tiles.iter().map(|(blocks, _)| blocks.len()).max()), *batch)
+    });
     let (mut order, mut group, mut held) = (Vec::new(), Vec::new(), 0);
     let close = |group: &mut Vec<Tile>, order: &mut Vec<Tile>| {
         // A stable sort: tiles of equal cost stay with their head.
         group.sort_by_key(|tile| Reverse(tile.len()));
         order.append(group);
     };
-    for (batch, bytes, blocks) in &sequences {
+    for (batch, bytes, tiles) in &sequences {
         for kv_head in 0..heads.kv {
             if held > 0 && held + bytes > l2_bytes {
                 close(&mut group, &mut order);
@@ -278,13 +292,13 @@ fn in_order(problem: &AttentionProblem, shape: TileShape, l2_bytes: u64) -> Vec<
             }
             held += bytes;
             for head in kv_head * readers..(kv_head + 1) * readers {
-                let tile = |(index, blocks): (usize, &Range<u32>)| Tile {
-                    index: index as u32,
+                let tile = |(blocks, rows): &(Range<u32>, Range<u32>)| Tile {
+                    rows: rows.clone(),
                     head,
                     batch: *batch,
                     blocks: blocks.clone(),
                 };
-                group.extend(blocks.iter().enumerate().map(tile));
+                group.extend(tiles.iter().map(tile));
             }
         }
     }

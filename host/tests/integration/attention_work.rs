@@ -13,19 +13,30 @@ fn problem(heads: Heads, sequences: Sequences, mask: Mask) -> AttentionProblem {
     AttentionProblem { mask, ..AttentionProblem::bshd(Dtype::Bf16, heads, sequences) }
 }
 
-/// The blocks that a tile meets, from the keys of each of its rows.
-fn blocks(p: &AttentionProblem, tile: TileShape, [index, _, batch]: [u32; 3]) -> Range<u32> {
-    let [q, kv] = p.sequences.lengths(batch);
-    let rows = index * tile.bm..((index + 1) * tile.bm).min(q);
-    let seen = rows.map(|i| p.mask.keys(i, q, kv)).filter(|keys| !keys.is_empty());
-    let ends = seen.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
-    ends.map_or(0..0, |keys| keys.start / tile.bn..(keys.end - 1) / tile.bn + 1)
+/// The queries of each tile of a sequence: the last tiles are whole but for the sequence's end.
+fn rows_of_tiles(p: &AttentionProblem, bm: u32, batch: u32) -> Vec<Range<u32>> {
+    let queries = p.sequences.lengths(batch)[0];
+    let (mut end, mut tiles) = (queries.next_multiple_of(64), Vec::new());
+    while end > 0 {
+        let start = end.saturating_sub(bm);
+        tiles.insert(0, start..end.min(queries));
+        end = start;
+    }
+    tiles
 }
 
-/// The tile of an entry: its index, its head and its sequence.
+/// The blocks that a tile meets, from the keys of each of its rows.
+fn blocks(p: &AttentionProblem, bn: u32, batch: u32, rows: Range<u32>) -> Range<u32> {
+    let [q, kv] = p.sequences.lengths(batch);
+    let seen = rows.map(|i| p.mask.keys(i, q, kv)).filter(|keys| !keys.is_empty());
+    let ends = seen.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+    ends.map_or(0..0, |keys| keys.start / bn..(keys.end - 1) / bn + 1)
+}
+
+/// The tile of an entry: its first query, its head and its sequence.
 fn tile_of(entry: &Entry) -> [u32; 3] {
     let [head, batch] = entry.place.coords();
-    [entry.tile, head, batch]
+    [entry.rows.first(), head, batch]
 }
 
 /// The tiles of a CTA, in order.
@@ -70,16 +81,17 @@ proptest! {
         let (mut tiles, mut all, mut slots) = (0, 0, BTreeSet::new());
         for batch in 0..p.sequences.batch() {
             for head in 0..p.heads.q {
-                for index in 0..p.sequences.lengths(batch)[0].div_ceil(bm) {
-                    let tile = [index, head, batch];
-                    let want = blocks(&p, shape, tile);
+                for rows in rows_of_tiles(&p, bm, batch) {
+                    let tile = [rows.start, head, batch];
+                    let want = blocks(&p, bn, batch, rows.clone());
                     (tiles, all) = (tiles + 1, all + want.len() as u64);
                     let mut own = parts.remove(&tile).unwrap_or_default();
                     own.sort_by_key(|entry| entry.blocks.start);
                     // The parts follow one another, and none is empty.
                     let mut at = want.start;
                     for (number, entry) in own.iter().enumerate() {
-                        prop_assert_eq!(entry.blocks.start, at);
+                        let groups = (rows.end - rows.start).div_ceil(64);
+                        prop_assert_eq!((entry.rows.groups(), entry.blocks.start), (groups, at));
                         prop_assert!(own.len() == 1 || !entry.blocks.is_empty());
                         at = entry.blocks.end;
                         // Each warp group of each part has a slot of its own.
@@ -113,8 +125,8 @@ proptest! {
         let cost = |list: &Vec<Entry>| list.iter().map(|e| e.blocks.len() as u64 + 1).sum::<u64>();
         let times: Vec<u64> = lists.iter().map(cost).collect();
         let longest = (0..p.sequences.batch())
-            .flat_map(|batch| (0..p.sequences.lengths(batch)[0].div_ceil(bm)).map(move |i| [i, 0, batch]))
-            .map(|tile| blocks(&p, shape, tile).len() as u64 + 1)
+            .flat_map(|batch| rows_of_tiles(&p, bm, batch).into_iter().map(move |rows| (batch, rows)))
+            .map(|(batch, rows)| blocks(&p, bn, batch, rows).len() as u64 + 1)
             .max();
         let ends = (times.iter().max().unwrap(), times.iter().min().unwrap());
         let split = work.most_parts > 1;
@@ -232,7 +244,7 @@ fn a_tile_that_sees_nothing_is_in_a_list() {
     );
     let work = WorkList::new(&p, TILE, 4);
     assert_eq!((work.tiles, work.blocks, work.ctas), (3, 1, 3));
-    assert_eq!(tiles_of(&work, 0), [[2, 0, 0]]);
+    assert_eq!(tiles_of(&work, 0), [[192, 0, 0]]);
     // No keys at all, and no queries at all.
     let p = problem(p.heads, Sequences::packed([[5, 0], [0, 9], [0, 0]]), Mask::FULL);
     let work = WorkList::new(&p, TILE, 4);

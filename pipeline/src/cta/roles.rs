@@ -480,6 +480,17 @@ impl<R: Role, Cl: ClusterShape> Warpgroup<R, Cl> {
         // SAFETY: as in `sync`.
         unsafe { isa::barrier::red_or(self.barrier, WARPGROUP_THREADS, p) }
     }
+    /// Whether `p` holds in any lane of the warp. Each warp gets a result of its own.
+    ///
+    /// It is for arithmetic that a warp may leave out. What the whole group takes part in can't depend on it, because the
+    /// group's warps may get different results; [`any`](Self::any) is for that.
+    ///
+    /// Waits for the warp's other lanes. (PTX `vote.sync.any.pred`; CUDA `__any_sync`.) See the example of [`Warpgroup`].
+    #[device]
+    pub fn any_of_warp(&self, p: bool) -> bool {
+        // SAFETY: the token says that all lanes of the warp come here.
+        unsafe { isa::warp::vote_any(p) }
+    }
     /// Runs `run` in one thread of the group's first warp, as a producer that issues TMA loads does. The other
     /// threads do nothing.
     ///

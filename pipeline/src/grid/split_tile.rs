@@ -156,7 +156,10 @@ impl<'a> SplitTiles<'a> {
         if parts > 1 {
             last = group.any(last);
         }
-        last.then_some(SplitTile { tiles: *self, first, parts })
+        if !last {
+            return None;
+        }
+        Some(SplitTile { tiles: *self, first, parts })
     }
 }
 

@@ -148,8 +148,9 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
                         let (mut scores, (q, key)) = product.finish();
                         key.release();
                         change(&group, &mut scores, args, &entry, block);
-                        let rescale = softmax.next(&group, &mut scores, scale);
-                        sum.map_rows(rescale, |x, by| x * by);
+                        let rescale = softmax.grow(&group, &scores, scale);
+                        softmax.weigh(&mut scores, rescale, scale);
+                        rescale.apply(&mut sum);
                         let p = scores.to_a::<E>();
                         let (next, value) = sum.add(&group, (p, values.wait())).finish();
                         value.release();
