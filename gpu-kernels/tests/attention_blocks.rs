@@ -4,7 +4,7 @@
 use isa::kernel::KernelArg;
 use isa::slice::SliceAbi;
 use pipeline::grid::{ConstantSlice, DependentSliceMut, SplitTiles};
-use warpipe_gpu_kernels::attention::args::{Matrix, Part, UNBOUNDED};
+use warpipe_gpu_kernels::attention::args::{Matrix, Part, TileRows, UNBOUNDED};
 use warpipe_gpu_kernels::attention::work::Work;
 use warpipe_gpu_kernels::attention::{AttentionArgs, Equal};
 
@@ -26,15 +26,21 @@ fn compare<const BM: u32, const BN: usize>(seq_q: u32, seq_kv: u32, right: u32) 
         let end = i64::from(i) + i64::from(seq_kv) - i64::from(seq_q) + i64::from(right) + 1;
         end.clamp(0, i64::from(seq_kv)) as u32
     };
-    for tile in 0..seq_q.div_ceil(BM) {
-        let queries = |from: u32, to: u32| (from..to.min(seq_q)).map(seen).max().unwrap_or(0);
-        let row = tile * BM;
-        let blocks = 0..queries(row, row + BM).div_ceil(bn);
+    // The first tile has the queries that do not fill a tile, in whole warp groups.
+    let whole = seq_q.div_ceil(BM) - 1;
+    let few = (seq_q - whole * BM).next_multiple_of(64);
+    for tile in 0..=whole {
+        let (row, end) = (if tile == 0 { 0 } else { few + (tile - 1) * BM }, few + tile * BM);
+        let queries =
+            |from: u32, to: u32| (from..to.min(end).min(seq_q)).map(seen).max().unwrap_or(0);
+        let blocks = 0..queries(row, end).div_ceil(bn);
         if blocks.is_empty() {
             continue;
         }
         let (place, part) = (Matrix(0), Part::WHOLE);
-        let work = Work::<Equal> { row, place, keys: place, blocks, part, sequence: () };
+        let rows = TileRows::new(row, (end - row) / 64);
+        assert_eq!((rows.first(), rows.groups()), (row, (end - row) / 64));
+        let work = Work::<Equal> { rows, place, keys: place, blocks, part, sequence: () };
         for group in 0..BM / 64 {
             let first = row + 64 * group;
             let want = queries(first, first + 64).div_ceil(bn).max(1);

@@ -178,9 +178,9 @@ pub fn attention<
             let mut out = Out::<Math, E, Sq, D, OUT> { group: &group, stores, o, args, sequences };
             let mut tiles = Tiles::new(args, sequences, group.coord());
             let scores_of = Scores { group: &group, args, score };
-            // An O of 64 columns is multiplied as fast as it is tested whether it has to be. Its values are free sooner if
-            // the wait for them comes before the exponentials (measured: docs/performance-tried.md).
-            let lazy = const { D > 64 };
+            // What is measured (docs/performance-tried.md): for 64 columns, values are free sooner if the wait for them comes
+            // before the exponentials; for 256, O is worth a test of whether it has to be multiplied.
+            let (wait_first, tests) = const { (D == 64, D == 256) };
 
             let Some(mut work) = out.next_with_keys(&mut tiles) else {
                 return out.stores.tail();
@@ -221,16 +221,17 @@ pub fn attention<
                                 key.release();
                                 q = queries;
                                 scores_of.change::<$mask, _, BN>(&mut scores, &work, block);
-                                let rescale = if lazy {
-                                    let rescale = softmax.grow_lazily(&group, &scores, scores_of.scale());
-                                    softmax.weigh(&mut scores, rescale, scores_of.scale());
-                                    rescale
+                                let rescale = if tests {
+                                    softmax.grow_if_any(&group, &scores, scores_of.scale())
                                 } else {
                                     softmax.grow(&group, &scores, scores_of.scale())
                                 };
+                                if !wait_first {
+                                    softmax.weigh(&mut scores, rescale, scores_of.scale());
+                                }
                                 let (before, value) = pv.finish_after(rescale.known());
                                 value.release();
-                                if !lazy {
+                                if wait_first {
                                     softmax.weigh(&mut scores, rescale, scores_of.scale());
                                 }
                                 p = scores.to_a();

@@ -1,6 +1,6 @@
 //! The softmax of scores that come block by block.
 //!
-//! Invariant: after each block, `sum` and O belong to `max`. No score so far is above it by more than `LAG` in the exponent.
+//! Invariant: after each block, `sum` and O belong to the maximum of all blocks so far.
 //!
 //! (Milakov and Gimelshein 2018, "Online normalizer calculation for softmax"; FlashAttention `Softmax`.)
 #![forbid(unsafe_code)]
@@ -10,11 +10,7 @@ use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role, Warpgroup};
 use pipeline::mma::{Accumulator, RowParts, Rows};
 
-/// The bound of a weight's exponent if the maximum is kept. The sums are f32, and P has as many digits for any exponent.
-const LAG: f32 = 8.0;
-
-/// The maximum of each row's scores, and this thread's part of the sum of their weights. The maximum may lag behind
-/// ([`Softmax::grow_lazily`]).
+/// The maximum of each row's scores, and this thread's part of the sum of their weights.
 pub struct Softmax {
     max: Rows,
     sum: RowParts,
@@ -24,8 +20,9 @@ pub struct Softmax {
 #[derive(Clone, Copy)]
 pub struct Rescale {
     by: Rows,
-    /// Whether the factor of some row of the warp is not 1.
-    any: bool,
+    /// Whether some row of the warp has a factor other than 1: of its first eight rows, and of its last eight. A thread has
+    /// one of each.
+    any: [bool; 2],
 }
 
 impl Rescale {
@@ -35,8 +32,12 @@ impl Rescale {
     where
         M64<D>: Shape,
     {
-        if self.any {
-            sum.map_rows(self.by, |x, by| x * by);
+        let Rows([first, second]) = self.by;
+        if self.any[0] {
+            sum.map_rows(Rows([first, 1.0]), |x, by| x * by);
+        }
+        if self.any[1] {
+            sum.map_rows(Rows([1.0, second]), |x, by| x * by);
         }
     }
 
@@ -103,13 +104,14 @@ impl Softmax {
     {
         let old = self.max;
         self.max = group.row_max(scores.row_max()).zip(old, max);
-        Rescale { by: self.rescale(old, scale), any: true }
+        Rescale { by: self.rescale(old, scale), any: [true; 2] }
     }
 
-    /// As [`grow`](Self::grow), but keeps a maximum that the scores exceed by little: by [`LAG`] in the exponent. So most
-    /// blocks leave O as it is. (FlashAttention-4: `rescale_threshold`.)
+    /// As [`grow`](Self::grow). If no maximum of eight rows grows, [`Rescale::apply`] leaves their O as it is, as it is after
+    /// most blocks of a long sequence. (FlashAttention-4 does so also where a maximum grows by little, `rescale_threshold`.
+    /// Then the largest weight is not 1, which P has exactly, and errors are larger.)
     #[isa::forceinline]
-    pub fn grow_lazily<Ro: Role, Cl: ClusterShape, const BN: usize>(
+    pub fn grow_if_any<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &mut self,
         group: &Warpgroup<Ro, Cl>,
         scores: &Accumulator<BN>,
@@ -120,10 +122,10 @@ impl Softmax {
     {
         let old = self.max;
         let seen = group.row_max(scores.row_max());
-        let grows = seen.zip(old, |seen, old| (seen - old) * scale > LAG);
+        let grows = seen.zip(old, |seen, old| seen > old);
         let new = |i: usize| if grows.0[i] { seen.0[i] } else { old.0[i] };
         self.max = Rows([new(0), new(1)]);
-        let any = group.any_of_warp(grows.0[0] || grows.0[1]);
+        let any = grows.0.map(|grows| group.any_of_warp(grows));
         Rescale { by: self.rescale(old, scale), any }
     }
 
@@ -134,7 +136,7 @@ impl Softmax {
     }
 
     /// Replaces the scores of a further block by their weights, after [`grow`](Self::grow) or
-    /// [`grow_lazily`](Self::grow_lazily).
+    /// [`grow_if_any`](Self::grow_if_any).
     #[isa::forceinline]
     pub fn weigh<const BN: usize>(
         &mut self,

@@ -255,6 +255,10 @@ product! {
         _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative, promoted 112);
         _64x112_2x1(64 x 112, cluster 2 x 1, Cooperative, promoted 112);
         _16x64t_1x1_x2(64 x 16, cluster 1 x 1, Cooperative, promoted 16, per_sm 2, operands swapped);
+        _128x112_1x2(128 x 112, cluster 1 x 2, Cooperative, promoted 112);
+        _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, promoted 32, operands swapped);
+        _16x64t_2x1(64 x 16, cluster 2 x 1, Cooperative, promoted 16, operands swapped);
+        _128x144_4x1(128 x 144, cluster 4 x 1, SplitN, promoted 72);
     }
 }
 

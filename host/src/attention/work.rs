@@ -254,7 +254,9 @@ pub fn tiles_of(queries: u32, bm: u32) -> impl Iterator<Item = Range<u32>> {
     let whole = queries.div_ceil(bm).saturating_sub(1);
     let first = (queries - whole * bm).next_multiple_of(GROUP_ROWS);
     let from = (0..whole).map(move |tile| first + tile * bm);
-    let tiles = once(0..first).filter(move |_| queries > 0).chain(from.map(move |at| at..at.saturating_add(bm)));
+    let tiles = once(0..first)
+        .filter(move |_| queries > 0)
+        .chain(from.map(move |at| at..at.saturating_add(bm)));
     tiles.map(move |rows| rows.start..rows.end.min(queries))
 }
 

@@ -19,7 +19,11 @@ static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| {
 });
 
 fn gemm(seed: u64, use_fast_accum: bool) -> (Device, ScaledGemm) {
-    let device = Device::sim(SimConfig { sms: 4, seed, ..SimConfig::default() });
+    gemm_on(4, seed, use_fast_accum)
+}
+
+fn gemm_on(sms: u32, seed: u64, use_fast_accum: bool) -> (Device, ScaledGemm) {
+    let device = Device::sim(SimConfig { sms, seed, ..SimConfig::default() });
     let gemm = ScaledGemm::scaled(&device, &IMAGE, use_fast_accum).unwrap();
     (device, gemm)
 }
@@ -111,12 +115,15 @@ fn every_kernel_multiplies_with_residues_and_scales_of_rows() {
 #[test]
 fn split_tiles_are_the_same_sums() {
     for use_fast_accum in [false, true] {
-        let gemm = gemm(2, use_fast_accum);
+        // Three clusters of four: each kernel splits a tile.
+        let gemm = gemm_on(12, 2, use_fast_accum);
         for (index, instance) in gemm.1.instances().iter().enumerate() {
             let size @ [m, n, k] = [40, 24, 1040];
             let problem = problem(instance, size);
             let schedules = gemm.1.schedules(&problem, index).unwrap();
-            let split = schedules.iter().map(|(_, s)| *s).find(|s| s.streamed > 0).unwrap();
+            let split = schedules.iter().map(|(_, s)| *s).find(|s| s.streamed > 0);
+            let split =
+                split.unwrap_or_else(|| panic!("{}: {schedules:?}", instance.desc.meta.name()));
             let (a, b) = (normal(1, m * k), normal(2, n * k));
             let case = Case { a: &a, b: &b, scales: [&[0.5], &[3.0]], alpha: 1.0 };
             let check = run(&gemm, index, Some(split), size, &case).unwrap();
