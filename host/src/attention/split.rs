@@ -144,7 +144,7 @@ fn tiles(problem: &AttentionProblem, bn: u32) -> Vec<Tile> {
         let [queries, keys] = problem.sequences.lengths(batch);
         for tile in 0..queries.div_ceil(shape.queries()) {
             let query = tile * shape.queries();
-            let rows = query..(query + shape.queries()).min(queries);
+            let rows = query..query.saturating_add(shape.queries()).min(queries);
             let blocks = problem.key_blocks(rows, batch, bn);
             for kv_head in 0..heads.kv {
                 let place = Matrix(kv_head | batch << 16);

@@ -250,7 +250,7 @@ impl Deal {
 ///
 /// With a causal mask the first queries see the fewest keys. So the warp groups that have no queries wait for the fewest
 /// blocks.
-pub fn tiles_of(queries: u32, bm: u32) -> impl Iterator<Item = Range<u32>> {
+pub(super) fn tiles_of(queries: u32, bm: u32) -> impl Iterator<Item = Range<u32>> {
     let whole = queries.div_ceil(bm).saturating_sub(1);
     let first = (queries - whole * bm).next_multiple_of(GROUP_ROWS);
     let from = (0..whole).map(move |tile| first + tile * bm);

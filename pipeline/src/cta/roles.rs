@@ -408,6 +408,7 @@ tuple_of_roles!(A a, B b, C c, D d);
 ///     for _ in 0..group.broadcast(_first_row / 3) {}
 ///     group.sync();
 ///     let _somewhere = group.any(group.thread() == 7);
+///     let _in_the_first_warp_alone = group.any_of_warp(group.thread() == 7);
 /// }
 /// ```
 #[must_use]

@@ -156,6 +156,7 @@ impl<'a> SplitTiles<'a> {
         if parts > 1 {
             last = group.any(last);
         }
+        // Not `then_some`: ptxas would keep two registers for the tile where there is none.
         if !last {
             return None;
         }
