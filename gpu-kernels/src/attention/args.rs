@@ -71,7 +71,10 @@ impl TileRows {
     /// Queries from `first` on, for `groups` warp groups, fewer than 64.
     #[must_use]
     pub const fn new(first: u32, groups: u32) -> Self {
-        assert!(first.is_multiple_of(GROUP_ROWS) && groups < GROUP_ROWS, "they share a word");
+        assert!(
+            first.is_multiple_of(GROUP_ROWS) && groups < GROUP_ROWS,
+            "the first query is a multiple of 64, and there are fewer than 64 warp groups"
+        );
         Self(first | groups)
     }
 

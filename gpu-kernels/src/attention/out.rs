@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 use super::Sequences;
-use super::args::{AttentionArgs, GROUP_ROWS, UNBOUNDED};
+use super::args::{AttentionArgs, GROUP_ROWS};
 use super::softmax::{Total, finite};
 use super::work::{Tiles, Work};
 use core::f32::consts::{LN_2, LOG2_E};
@@ -21,6 +21,9 @@ use pipeline::store::Stores;
 use pipeline::tile::EpilogueElement;
 
 type Alone = Cluster<1, 1>;
+
+/// A row that no sequence has: its Q and O would not fit in the memory of a GPU.
+const NOWHERE: u32 = 1 << 30;
 
 /// What a warp group writes: each tile that [`next_with_keys`](Self::next_with_keys) returns, with
 /// [`write`](Self::write).
@@ -112,7 +115,7 @@ where
         // A warp group without queries writes far beyond the sequence, where TMA stores nothing: behind the first tile, which
         // may have few queries, are those of the second.
         let group = self.group.index();
-        let row = if group < work.rows.groups() { work.first_row(group) } else { UNBOUNDED };
+        let row = if group < work.rows.groups() { work.first_row(group) } else { NOWHERE };
         let (line, at) = work.queries_at(self.args, row);
         for panels in 0..D / 64 / OUT {
             let mut buffers = self.stores.acquire_all();

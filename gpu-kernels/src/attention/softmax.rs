@@ -90,8 +90,10 @@ impl Softmax {
         isa::math::abs(self.max.0[0]) + isa::math::abs(self.max.0[1])
     }
 
-    /// Goes on to the maximum of the blocks so far and of `scores`. Returns what O is to be multiplied by
-    /// (FlashAttention-3: `scores_scale`).
+    /// Goes on to the maximum of the blocks so far and of `scores`, whose factor in exponents of 2 is `scale`. Returns what O
+    /// is to be multiplied by.
+    ///
+    /// Waits for the warp's other lanes. (PTX `shfl.sync.bfly.b32`; FlashAttention-3: `scores_scale`.)
     #[isa::forceinline]
     pub fn grow<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &mut self,
@@ -104,7 +106,8 @@ impl Softmax {
     {
         let old = self.max;
         self.max = group.row_max(scores.row_max()).zip(old, max);
-        Rescale { by: self.rescale(old, scale), any: [true; 2] }
+        let by = old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * scale));
+        Rescale { by, any: [true; 2] }
     }
 
     /// As [`grow`](Self::grow). If no maximum of eight rows grows, [`Rescale::apply`] leaves their O as it is, as it is after
@@ -121,18 +124,9 @@ impl Softmax {
         M64<BN>: Shape,
     {
         let old = self.max;
-        let seen = group.row_max(scores.row_max());
-        let grows = seen.zip(old, |seen, old| seen > old);
-        let new = |i: usize| if grows.0[i] { seen.0[i] } else { old.0[i] };
-        self.max = Rows([new(0), new(1)]);
-        let any = grows.0.map(|grows| group.any_of_warp(grows));
-        Rescale { by: self.rescale(old, scale), any }
-    }
-
-    /// 2 to the power of what the maximum has grown since it was `old`.
-    #[isa::forceinline]
-    fn rescale(&self, old: Rows, scale: f32) -> Rows {
-        old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * scale))
+        let rescale = self.grow(group, scores, scale);
+        let any = old.zip(self.max, |old, new| group.any_of_warp(new > old)).0;
+        Rescale { any, ..rescale }
     }
 
     /// Replaces the scores of a further block by their weights, after [`grow`](Self::grow) or
