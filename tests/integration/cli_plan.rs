@@ -109,7 +109,7 @@ fn families_are_listed_and_the_pick_is_marked() {
     std::fs::write(&groups, "70\n0\n17\n").unwrap();
     let size = ["--m", "72", "--n", "128", "--k", "256"];
     for (options, kernels, note) in [
-        (&["--dtype", "e4m3"][..], 16, false),
+        (&["--dtype", "e4m3"][..], 18, false),
         (&["--dtype", "e4m3", "--fast-accum"], 13, false),
         (&["--dtype", "e4m3", "--scales", "block"], 4, false),
         (&["--dtype", "e4m3", "--with-c"], 1, true),

@@ -18,7 +18,7 @@
 
 use super::args::{AttentionArgs, Part};
 use super::out::Out;
-use super::softmax::Softmax;
+use super::softmax::{Softmax, first_weights};
 use super::work::{End, Mask, Plain, Tiles, Window, Work};
 use super::{Score, Sequences};
 use core::f32::consts::LOG2_E;
@@ -178,8 +178,8 @@ pub fn attention<
             let mut out = Out::<Math, E, Sq, D, OUT> { group: &group, stores, o, args, sequences };
             let mut tiles = Tiles::new(args, sequences, group.coord());
             let scores_of = Scores { group: &group, args, score };
-            // What is measured (docs/performance-tried.md): for 64 columns, values are free sooner if the wait for them comes
-            // before the exponentials; for 256, O is worth a test of whether it has to be multiplied.
+            // What is measured (docs/performance-tried.md): the wait for the values comes before the exponentials of 64 columns, or
+            // behind the first quarter of more; O of 256 columns is worth a test of whether it has to be multiplied.
             let (wait_first, tests) = const { (D == 64, D == 256) };
 
             let Some(mut work) = out.next_with_keys(&mut tiles) else {
@@ -221,18 +221,17 @@ pub fn attention<
                                 key.release();
                                 q = queries;
                                 scores_of.change::<$mask, _, BN>(&mut scores, &work, block);
-                                let rescale = if tests {
-                                    softmax.grow_if_any(&group, &scores, scores_of.scale())
-                                } else {
-                                    softmax.grow(&group, &scores, scores_of.scale())
-                                };
+                                let scale = scores_of.scale();
+                                let rescale = softmax.grow(&group, &scores, scale, tests);
+                                let mut known = rescale.known();
                                 if !wait_first {
-                                    softmax.weigh(&mut scores, rescale, scores_of.scale());
+                                    softmax.weigh(&mut scores, rescale, scale);
+                                    known += first_weights(&scores);
                                 }
-                                let (before, value) = pv.finish_after(rescale.known());
+                                let (before, value) = pv.finish_after(known);
                                 value.release();
                                 if wait_first {
-                                    softmax.weigh(&mut scores, rescale, scores_of.scale());
+                                    softmax.weigh(&mut scores, rescale, scale);
                                 }
                                 p = scores.to_a();
                                 sum = before;

@@ -93,6 +93,10 @@ impl Softmax {
     /// Goes on to the maximum of the blocks so far and of `scores`, whose factor in exponents of 2 is `scale`. Returns what O
     /// is to be multiplied by.
     ///
+    /// With `if_any`, [`Rescale::apply`] leaves O of eight rows as it is if no maximum of theirs grows, as it is after most
+    /// blocks of a long sequence. (FlashAttention-4 does so also where a maximum grows by little, `rescale_threshold`. Then
+    /// the largest weight is not 1, which P has exactly, and errors are larger.)
+    ///
     /// Waits for the warp's other lanes. (PTX `shfl.sync.bfly.b32`; FlashAttention-3: `scores_scale`.)
     #[isa::forceinline]
     pub fn grow<Ro: Role, Cl: ClusterShape, const BN: usize>(
@@ -100,6 +104,7 @@ impl Softmax {
         group: &Warpgroup<Ro, Cl>,
         scores: &Accumulator<BN>,
         scale: f32,
+        if_any: bool,
     ) -> Rescale
     where
         M64<BN>: Shape,
@@ -107,30 +112,11 @@ impl Softmax {
         let old = self.max;
         self.max = group.row_max(scores.row_max()).zip(old, max);
         let by = old.zip(self.max.map(finite), |old, new| ex2_approx_ftz((old - new) * scale));
-        Rescale { by, any: [true; 2] }
+        let any = old.zip(self.max, |old, new| !if_any || group.any_of_warp(new > old)).0;
+        Rescale { by, any }
     }
 
-    /// As [`grow`](Self::grow). If no maximum of eight rows grows, [`Rescale::apply`] leaves their O as it is, as it is after
-    /// most blocks of a long sequence. (FlashAttention-4 does so also where a maximum grows by little, `rescale_threshold`.
-    /// Then the largest weight is not 1, which P has exactly, and errors are larger.)
-    #[isa::forceinline]
-    pub fn grow_if_any<Ro: Role, Cl: ClusterShape, const BN: usize>(
-        &mut self,
-        group: &Warpgroup<Ro, Cl>,
-        scores: &Accumulator<BN>,
-        scale: f32,
-    ) -> Rescale
-    where
-        M64<BN>: Shape,
-    {
-        let old = self.max;
-        let rescale = self.grow(group, scores, scale);
-        let any = old.zip(self.max, |old, new| group.any_of_warp(new > old)).0;
-        Rescale { any, ..rescale }
-    }
-
-    /// Replaces the scores of a further block by their weights, after [`grow`](Self::grow) or
-    /// [`grow_if_any`](Self::grow_if_any).
+    /// Replaces the scores of a further block by their weights, after [`grow`](Self::grow).
     #[isa::forceinline]
     pub fn weigh<const BN: usize>(
         &mut self,
@@ -156,6 +142,27 @@ impl Softmax {
             }),
         }
     }
+}
+
+/// This thread's sum of the weights of the first quarter of the columns. It is not negative, and known when these weights are:
+/// for [`InFlight::finish_after`]. [`Softmax::weigh`] adds them in the same order, so that the sum costs nothing.
+///
+/// [`InFlight::finish_after`]: pipeline::mma::InFlight::finish_after
+#[isa::forceinline]
+pub fn first_weights<const BN: usize>(weights: &Accumulator<BN>) -> f32
+where
+    M64<BN>: Shape,
+{
+    let at = |column: usize| {
+        let [a, b, c, d, ..] = weights.fragment_at(column);
+        [a, b, c, d]
+    };
+    let mut sums = at(0);
+    for eight in 1..BN / 32 {
+        let next = at(8 * eight);
+        sums = core::array::from_fn(|i| sums[i] + next[i]);
+    }
+    sums[0] + sums[1] + (sums[2] + sums[3])
 }
 
 /// The maximum of a row, or 0 for a row that has seen no key: −∞ − −∞ is not a number.

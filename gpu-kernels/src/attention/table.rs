@@ -65,15 +65,6 @@ pub mod two {
         Math = 2 x 240 registers,
     }
 }
-/// Roles of a CTA with two warp groups that multiply, for packed sequences: a loading thread has more to know of each.
-pub mod two_packed {
-    pipeline::roles! {
-        /// Loads Q, K and V.
-        Load = 1 x 40 registers,
-        /// Multiply, 64 queries each.
-        Math = 2 x 232 registers,
-    }
-}
 /// Roles of a CTA with three warp groups that multiply.
 pub mod three {
     pipeline::roles! {
@@ -88,14 +79,14 @@ type Of<Ro, Plan> = Cta<Ro, Cluster<1, 1>, Plan>;
 macro_rules! kernels {
     ($(
         $e:ty, head_dim $d:literal, $groups:ident $bm:literal x $bn:literal, queries $qs:literal, stages $stages:literal,
-        stores $out:literal, windows $windows:literal: $name:ident, $capped:ident, packed $packed_groups:ident: $packed:ident, $packed_cap:ident;
+        stores $out:literal, windows $windows:literal: $name:ident, $capped:ident, $packed:ident, $packed_cap:ident;
     )+) => {
         $(
             kernels!(@one $name, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, [] Plain);
             kernels!(@one $capped, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, [cap: SoftCap] cap);
-            kernels!(@one $packed, [$e, $packed_groups, $bm, $bn, $d, $qs, $stages, $out, $windows],
+            kernels!(@one $packed, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows],
                 [packed: Packed<'_>] packed, [] Plain);
-            kernels!(@one $packed_cap, [$e, $packed_groups, $bm, $bn, $d, $qs, $stages, $out, $windows],
+            kernels!(@one $packed_cap, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows],
                 [packed: Packed<'_>] packed, [cap: SoftCap] cap);
         )+
 
@@ -149,26 +140,26 @@ pub const INSTANCES: &[Instance] = &[];
 kernels! {
     bf16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false:
         attention_bf16_d64_192x128, attention_bf16_d64_192x128_cap,
-        packed three: attention_bf16_d64_192x128_packed, attention_bf16_d64_192x128_packed_cap;
+        attention_bf16_d64_192x128_packed, attention_bf16_d64_192x128_packed_cap;
     bf16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true:
         attention_bf16_d64_128x128, attention_bf16_d64_128x128_cap,
-        packed two_packed: attention_bf16_d64_128x128_packed, attention_bf16_d64_128x128_packed_cap;
+        attention_bf16_d64_128x128_packed, attention_bf16_d64_128x128_packed_cap;
     bf16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true:
         attention_bf16_d128_128x128, attention_bf16_d128_128x128_cap,
-        packed two_packed: attention_bf16_d128_128x128_packed, attention_bf16_d128_128x128_packed_cap;
+        attention_bf16_d128_128x128_packed, attention_bf16_d128_128x128_packed_cap;
     bf16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true:
         attention_bf16_d256_128x64, attention_bf16_d256_128x64_cap,
-        packed two_packed: attention_bf16_d256_128x64_packed, attention_bf16_d256_128x64_packed_cap;
+        attention_bf16_d256_128x64_packed, attention_bf16_d256_128x64_packed_cap;
     f16, head_dim 64, three 192 x 128, queries 2, stages 2, stores 1, windows false:
         attention_f16_d64_192x128, attention_f16_d64_192x128_cap,
-        packed three: attention_f16_d64_192x128_packed, attention_f16_d64_192x128_packed_cap;
+        attention_f16_d64_192x128_packed, attention_f16_d64_192x128_packed_cap;
     f16, head_dim 64, two 128 x 128, queries 2, stages 2, stores 1, windows true:
         attention_f16_d64_128x128, attention_f16_d64_128x128_cap,
-        packed two_packed: attention_f16_d64_128x128_packed, attention_f16_d64_128x128_packed_cap;
+        attention_f16_d64_128x128_packed, attention_f16_d64_128x128_packed_cap;
     f16, head_dim 128, two 128 x 128, queries 2, stages 2, stores 2, windows true:
         attention_f16_d128_128x128, attention_f16_d128_128x128_cap,
-        packed two_packed: attention_f16_d128_128x128_packed, attention_f16_d128_128x128_packed_cap;
+        attention_f16_d128_128x128_packed, attention_f16_d128_128x128_packed_cap;
     f16, head_dim 256, two 128 x 64, queries 1, stages 2, stores 1, windows true:
         attention_f16_d256_128x64, attention_f16_d256_128x64_cap,
-        packed two_packed: attention_f16_d256_128x64_packed, attention_f16_d256_128x64_packed_cap;
+        attention_f16_d256_128x64_packed, attention_f16_d256_128x64_packed_cap;
 }

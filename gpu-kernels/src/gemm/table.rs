@@ -153,6 +153,7 @@ product! {
         _192x192_2x1_s1(192 x 192, cluster 2 x 1, Cooperative, stores 1);
         _64x96_2x4(64 x 96, cluster 2 x 4, Cooperative);
         _128x88_1x2(128 x 88, cluster 1 x 2, Cooperative);
+        _128x168_2x1(128 x 168, cluster 2 x 1, Cooperative);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -230,6 +231,8 @@ product! {
         _288x128t_2x1_n(128 x 288, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
         _136x64t_2x1(64 x 136, cluster 2 x 1, Cooperative, operands swapped);
         _152x128t_1x4(128 x 152, cluster 1 x 4, Cooperative, operands swapped);
+        _88x64t_2x4(64 x 88, cluster 2 x 4, Cooperative, operands swapped);
+        _72x64t_2x1(64 x 72, cluster 2 x 1, Cooperative, operands swapped);
     }
 }
 
@@ -259,6 +262,8 @@ product! {
         _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, promoted 32, operands swapped);
         _16x64t_2x1(64 x 16, cluster 2 x 1, Cooperative, promoted 16, operands swapped);
         _128x144_4x1(128 x 144, cluster 4 x 1, SplitN, promoted 72);
+        _128x112_2x2(128 x 112, cluster 2 x 2, Cooperative, promoted 112);
+        _64x64t_4x1(64 x 64, cluster 4 x 1, Cooperative, promoted 64, operands swapped);
     }
 }
 

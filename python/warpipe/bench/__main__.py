@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out-dtype", choices=("bf16", "f16", "f32"), help="type of a product; that of the operands")
     parser.add_argument("--rounds", type=int, default=30, help="samples of each contender")
     parser.add_argument("--warmup", type=int, default=10, help="untimed rounds")
+    parser.add_argument("--sample-us", type=float, default=2000.0, help="shortest sample in microseconds; 2000")
     parser.add_argument("--seed", type=int, default=0, help="seed of the operands")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
     parser.add_argument("--out", help="write the JSON object to this file, too")
@@ -36,6 +37,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.warmup < 0:
         parser.error(f"{options.rounds} rounds and {options.warmup} untimed ones; at least 1 and 0 are needed")
+    if not 0 < options.sample_us <= 1e6:
+        parser.error(f"samples of {options.sample_us:g} us; more than 0 and at most 1000000 are needed")
 
     try:
         import torch
@@ -57,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     from .report import Report
     from .timing import Settings
 
-    settings = Settings(rounds=options.rounds, warmup=options.warmup, seed=options.seed)
+    settings = Settings(options.rounds, options.warmup, options.sample_us, options.seed)
     report = Report(_machine(torch), {**dataclasses.asdict(settings), "arguments": arguments or sys.argv[1:]})
     if not options.json:
         print(" ".join(f"{key}: {value};" for key, value in report.machine.items()))

@@ -148,7 +148,7 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
                         let (mut scores, (q, key)) = product.finish();
                         key.release();
                         change(&group, &mut scores, args, &entry, block);
-                        let rescale = softmax.grow(&group, &scores, scale);
+                        let rescale = softmax.grow(&group, &scores, scale, false);
                         softmax.weigh(&mut scores, rescale, scale);
                         rescale.apply(&mut sum);
                         let p = scores.to_a::<E>();
