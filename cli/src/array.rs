@@ -1,4 +1,4 @@
-//! `warpipe gemm --problems`: a pointer array, products of sizes of their own in one launch.
+//! `--problems` of `warpipe gemm` and `check gemm`: a pointer array, products of sizes of their own in one launch.
 
 use super::args::DeviceArg;
 use super::check::{Judged, bound};
@@ -7,8 +7,9 @@ use super::gemm::open;
 use super::operands::free_memory;
 use super::progress::Progress;
 use super::say;
+use host::Device;
 use host::data::{decode, encode, normal};
-use host::gemm::{ArrayProblem, Gemm};
+use host::gemm::{ArrayGemm, ArrayPlan, ArrayProblem, Gemm};
 use host::reference::Product;
 use isa::kernel::Dtype;
 use serde::Serialize;
@@ -116,73 +117,76 @@ fn typical(sizes: &[[u64; 3]]) -> [u64; 3] {
     [mean(0), mean(1), mean(2)]
 }
 
-impl Array<'_> {
-    /// Runs the command.
-    pub fn run(&self) -> Result<(), Error> {
-        let progress = Progress::new(3);
-        let sizes = read(self.problems)?;
-        let (problems, elements) = place(&sizes)?;
-        let device = open(self.device, progress.model())?;
-        let gemm = Gemm::grouped_array(&device, &warpipe::GEMM_IMAGE)?;
-        let plan = gemm.plan(sizes.len() as u64, typical(&sizes))?;
+/// Generated operands of the problems of a file.
+pub struct Operands {
+    sizes: Vec<[u64; 3]>,
+    problems: Vec<ArrayProblem>,
+    a: Vec<u8>,
+    b: Vec<u8>,
+    /// Elements of all D.
+    results: u64,
+    pub alpha: f32,
+}
+
+/// All D of a run.
+pub struct Multiplied {
+    pub d: Vec<u8>,
+    kernel: &'static str,
+    ctas: u32,
+    seconds: f64,
+}
+
+impl Operands {
+    /// Reads the sizes, and generates all A and B.
+    pub fn generate(file: &Path, seed: u64, alpha: f32) -> Result<Self, Error> {
+        let sizes = read(file)?;
+        let (problems, [of_a, of_b, results]) = place(&sizes)?;
         let make = |which: u64, count: u64| {
-            let seed = self.seed.wrapping_mul(3).wrapping_add(which);
+            let seed = seed.wrapping_mul(3).wrapping_add(which);
             encode(&normal(seed, count as usize), Dtype::Bf16)
         };
-        let (a, b) = progress.step("generating the operands", || {
-            Ok::<_, host::Error>((make(0, elements[0])?, make(1, elements[1])?))
-        })?;
-        let what = format!("multiplying on {}", device.describe());
-        let (d, seconds) = progress.step(&what, || {
-            let table = device.upload(&ArrayProblem::table(&problems))?;
-            let (a, b) = (device.upload(&a)?, device.upload(&b)?);
-            let mut d = device.alloc(2 * elements[2] as usize)?;
-            // All bits set is NaN, so that the check finds elements that are not written.
-            d.fill(0xff)?;
-            device.synchronize()?;
-            let start = Instant::now();
-            plan.run(&a, &b, &table, &mut d, self.alpha)?;
-            device.synchronize()?;
-            let seconds = start.elapsed().as_secs_f64();
-            Ok::<_, host::Error>((d.to_vec()?, seconds))
-        })?;
+        let (a, b) = (make(0, of_a)?, make(1, of_b)?);
+        Ok(Self { sizes, problems, a, b, results, alpha })
+    }
+
+    /// The number of problems, and of those with an empty D.
+    pub fn counts(&self) -> [usize; 2] {
+        [self.sizes.len(), self.sizes.iter().filter(|[m, n, _]| m * n == 0).count()]
+    }
+
+    /// The row of the table that is picked.
+    pub fn pick(&self, gemm: &ArrayGemm) -> Result<ArrayPlan, host::Error> {
+        gemm.plan(self.sizes.len() as u64, typical(&self.sizes))
+    }
+
+    /// Multiplies with a row of the table, or with the one that is picked.
+    pub fn multiply(&self, device: &Device, row: Option<usize>) -> Result<Multiplied, Error> {
+        let gemm = Gemm::grouped_array(device, &warpipe::GEMM_IMAGE)?;
+        let plan = match row {
+            Some(row) => gemm.plan_with(self.sizes.len() as u64, row)?,
+            None => self.pick(&gemm)?,
+        };
+        let table = device.upload(&ArrayProblem::table(&self.problems))?;
+        let (a, b) = (device.upload(&self.a)?, device.upload(&self.b)?);
+        let mut d = device.alloc(2 * self.results as usize)?;
+        // All bits set is NaN, so that the check finds elements that are not written.
+        d.fill(0xff)?;
+        device.synchronize()?;
+        let start = Instant::now();
+        plan.run(&a, &b, &table, &mut d, self.alpha)?;
+        device.synchronize()?;
+        let seconds = start.elapsed().as_secs_f64();
         if let Some(bad) = plan.bad_problem()? {
-            return Err(Error::Wrong(format!(
-                "the device refused problem {bad}, {:?}",
-                problems[bad as usize]
-            )));
+            let problem = self.problems[bad as usize];
+            return Err(Error::Wrong(format!("the device refused problem {bad}, {problem:?}")));
         }
-        let check = if self.check {
-            let what = "comparing with f64 products";
-            progress.step(what, || self.judge(&problems, [&a, &b, &d]))?
-        } else {
-            None
-        };
-        drop(progress);
-        let report = Report {
-            device: device.describe(),
-            problems: sizes.len(),
-            empty: sizes.iter().filter(|[m, n, _]| m * n == 0).count(),
-            kernel: plan.kernel().to_owned(),
-            ctas: plan.ctas(),
-            alpha: self.alpha,
-            seconds,
-            simulated: device.is_sim(),
-            check,
-        };
-        say(&if self.json { serde_json::json!(report).to_string() } else { report.to_string() })?;
-        let deepest = sizes.iter().map(|size| size[2]).max().unwrap_or(0);
-        check.map_or(Ok(()), |check| check.verdict(Dtype::Bf16, deepest))
+        Ok(Multiplied { d: d.to_vec()?, kernel: plan.kernel(), ctas: plan.ctas(), seconds })
     }
 
     /// Compares each problem. The relative error is that of the worst one. `None` if all are empty.
-    fn judge(
-        &self,
-        problems: &[ArrayProblem],
-        [a, b, d]: [&[u8]; 3],
-    ) -> Result<Option<Judged>, host::Error> {
+    pub fn judge(&self, d: &[u8]) -> Result<Option<Judged>, host::Error> {
         let mut worst: Option<Judged> = None;
-        for &ArrayProblem { m, n, k, first, pitch } in problems {
+        for &ArrayProblem { m, n, k, first, pitch } in &self.problems {
             let [m, n, k] = [m, n, k].map(|size| size as usize);
             if m * n == 0 {
                 continue;
@@ -193,7 +197,7 @@ impl Array<'_> {
                 let row = |row: usize| &bytes[2 * (first + row * pitch)..][..2 * columns];
                 decode(&(0..rows).map(row).collect::<Vec<_>>().concat(), Dtype::Bf16)
             };
-            let (a, b) = (part(a, 0, m, k)?, part(b, 1, n, k)?);
+            let (a, b) = (part(&self.a, 0, m, k)?, part(&self.b, 1, n, k)?);
             let product = Product { m, n, k, a: &a, b: &b, c: None, alpha: self.alpha, beta: 0.0 };
             let check = product.check(&part(d, 2, m, n)?)?;
             let bound = bound(Dtype::Bf16, k as u64);
@@ -204,6 +208,40 @@ impl Array<'_> {
             }
         }
         Ok(worst)
+    }
+}
+
+impl Array<'_> {
+    /// Runs the command.
+    pub fn run(&self) -> Result<(), Error> {
+        let progress = Progress::new(3);
+        let operands = progress.step("generating the operands", || {
+            Operands::generate(self.problems, self.seed, self.alpha)
+        })?;
+        let device = open(self.device, progress.model())?;
+        let what = format!("multiplying on {}", device.describe());
+        let done = progress.step(&what, || operands.multiply(&device, None))?;
+        let check = if self.check {
+            progress.step("comparing with f64 products", || operands.judge(&done.d))?
+        } else {
+            None
+        };
+        drop(progress);
+        let [problems, empty] = operands.counts();
+        let report = Report {
+            device: device.describe(),
+            problems,
+            empty,
+            kernel: done.kernel.to_owned(),
+            ctas: done.ctas,
+            alpha: self.alpha,
+            seconds: done.seconds,
+            simulated: device.is_sim(),
+            check,
+        };
+        say(&if self.json { serde_json::json!(report).to_string() } else { report.to_string() })?;
+        let deepest = operands.sizes.iter().map(|size| size[2]).max().unwrap_or(0);
+        check.map_or(Ok(()), |check| check.verdict(Dtype::Bf16, deepest))
     }
 }
 

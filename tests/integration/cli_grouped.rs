@@ -52,6 +52,38 @@ fn problems_of_any_sizes() {
 }
 
 #[test]
+fn problems_under_many_schedules() {
+    let folder = Folder::new();
+    let file = folder.path("problems.txt");
+    fs::write(&file, "5 72 136\n0 8 8\n200 136 64\n").unwrap();
+    let check = |file: &str, more: &[&str]| {
+        let fixed = ["check", "gemm", "--seeds", "4", "--problems", file];
+        outcome(&warpipe(fixed.iter().chain(more)))
+    };
+    let name = file.to_str().unwrap();
+    let (code, stdout, stderr) = check(name, &["--all-instances"]);
+    assert_eq!((code, stdout.lines().count()), (0, 3), "{stdout}{stderr}");
+    let line = "_64x128_1x1_pp 3 problems, 1 empty: 4 schedules, no finding";
+    assert!(stdout.contains(line), "{stdout}");
+
+    let empty = folder.path("empty.txt");
+    fs::write(&empty, "0 8 8\n").unwrap();
+    let empty = empty.to_str().unwrap();
+    for (name, more, says) in [
+        (empty, &[][..], "every D is empty"),
+        (name, &["--instance", "32x32"], "no instance 32x32"),
+        (name, &["--certify"], "--certify"),
+        (name, &["--m", "8", "--n", "8", "--k", "8"], "--m"),
+    ] {
+        let (code, _, stderr) = check(name, more);
+        assert_eq!((code, stderr.lines().count()), (2, 1), "{stderr}");
+        assert!(stderr.contains(says), "{stderr}");
+    }
+    let (code, _, stderr) = outcome(&warpipe(["check", "attention", "--problems", name].iter()));
+    assert_eq!((code, stderr.lines().count()), (2, 1), "{stderr}");
+}
+
+#[test]
 fn problems_that_are_refused() {
     for (text, more, says) in [
         ("4 8 8\n4 8\n", &[][..], "line 2 is \"4 8\"; expected M, N and K"),

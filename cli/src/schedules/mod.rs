@@ -1,5 +1,6 @@
 //! `warpipe check`: runs a kernel on the SM model under many thread schedules and compares every result.
 
+mod array;
 pub mod attention;
 mod certify;
 pub mod examples;
@@ -103,6 +104,9 @@ pub struct Args {
     /// of cluster tiles that are split along K
     #[arg(long, value_name = "CLUSTERS/STREAMED", conflicts_with = "all_instances")]
     schedule: Option<Schedule>,
+    /// Check the kernels for pointer arrays, with problems of these sizes: "M N K" on each line, as `gemm --problems`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["m", "beta", "schedule", "groups", "epilogue", "scales", "fast_accum", "dtype", "out_dtype", "layout", "batch", "column_major", "certify"])]
+    problems: Option<PathBuf>,
     #[command(flatten)]
     family: FamilyArgs,
     /// How A and B lie in memory, as BLAS says it: tn is A [M, K] and B [N, K], tt is A [M, K] and B [K, N], nn is A [K, M]
@@ -228,6 +232,9 @@ pub fn run(args: &Args) -> Result<(), Error> {
     if args.what != What::Example && args.name.is_some() {
         return usage("only an example has a name; give --instance NAME to choose a kernel");
     }
+    if args.what != What::Gemm && args.problems.is_some() {
+        return usage("--problems is an option of `check gemm`; omit it");
+    }
     if args.what != What::Attention && args.attention.any() {
         return usage("--heads, --causal and the like are options of `check attention`; omit them");
     }
@@ -272,11 +279,12 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let config = SimConfig::default();
     let replay = args.seed.as_deref().map(|text| host::testing::replay(&config, text));
     let replay = replay.transpose().map_err(|e| Error::Usage(e.to_string()))?;
-    let cases: Vec<Box<dyn Case>> = match args.what {
-        What::Gemm if sm100::is(args.instance.as_deref()) => sm100::cases(args)?,
-        What::Gemm => gemm::cases(args)?,
-        What::Attention => attention::cases(args)?,
-        What::Example => examples::cases(args.name.as_deref())?,
+    let cases: Vec<Box<dyn Case>> = match (args.what, &args.problems) {
+        (What::Gemm, Some(problems)) => array::cases(args, problems)?,
+        (What::Gemm, None) if sm100::is(args.instance.as_deref()) => sm100::cases(args)?,
+        (What::Gemm, None) => gemm::cases(args)?,
+        (What::Attention, _) => attention::cases(args)?,
+        (What::Example, _) => examples::cases(args.name.as_deref())?,
     };
     let mut results = Vec::new();
     let mut verdict = Ok(());
