@@ -9,7 +9,7 @@ use super::progress::Progress;
 use super::say;
 use host::Device;
 use host::data::{decode, encode, normal};
-use host::gemm::{ArrayGemm, ArrayPlan, ArrayProblem, Gemm};
+use host::gemm::{ArrayGemm, ArrayProblem, Gemm};
 use host::reference::Product;
 use isa::kernel::Dtype;
 use serde::Serialize;
@@ -125,10 +125,10 @@ pub struct Operands {
     b: Vec<u8>,
     /// Elements of all D.
     results: u64,
-    pub alpha: f32,
+    alpha: f32,
 }
 
-/// All D of a run.
+/// A run: all D, the kernel that computed them, and the time.
 pub struct Multiplied {
     pub d: Vec<u8>,
     kernel: &'static str,
@@ -155,17 +155,18 @@ impl Operands {
     }
 
     /// The row of the table that is picked.
-    pub fn pick(&self, gemm: &ArrayGemm) -> Result<ArrayPlan, host::Error> {
-        gemm.plan(self.sizes.len() as u64, typical(&self.sizes))
+    pub fn pick(&self, gemm: &ArrayGemm) -> Result<usize, host::Error> {
+        gemm.pick(self.sizes.len() as u64, typical(&self.sizes))
     }
 
-    /// Multiplies with a row of the table, or with the one that is picked.
-    pub fn multiply(&self, device: &Device, row: Option<usize>) -> Result<Multiplied, Error> {
-        let gemm = Gemm::grouped_array(device, &warpipe::GEMM_IMAGE)?;
-        let plan = match row {
-            Some(row) => gemm.plan_with(self.sizes.len() as u64, row)?,
-            None => self.pick(&gemm)?,
-        };
+    /// Multiplies with a row of the table.
+    pub fn multiply(
+        &self,
+        device: &Device,
+        gemm: &ArrayGemm,
+        row: usize,
+    ) -> Result<Multiplied, Error> {
+        let plan = gemm.plan_with(self.sizes.len() as u64, row)?;
         let table = device.upload(&ArrayProblem::table(&self.problems))?;
         let (a, b) = (device.upload(&self.a)?, device.upload(&self.b)?);
         let mut d = device.alloc(2 * self.results as usize)?;
@@ -215,12 +216,14 @@ impl Array<'_> {
     /// Runs the command.
     pub fn run(&self) -> Result<(), Error> {
         let progress = Progress::new(3);
+        let device = open(self.device, progress.model())?;
+        let gemm = Gemm::grouped_array(&device, &warpipe::GEMM_IMAGE)?;
         let operands = progress.step("generating the operands", || {
             Operands::generate(self.problems, self.seed, self.alpha)
         })?;
-        let device = open(self.device, progress.model())?;
+        let row = operands.pick(&gemm)?;
         let what = format!("multiplying on {}", device.describe());
-        let done = progress.step(&what, || operands.multiply(&device, None))?;
+        let done = progress.step(&what, || operands.multiply(&device, &gemm, row))?;
         let check = if self.check {
             progress.step("comparing with f64 products", || operands.judge(&done.d))?
         } else {

@@ -1,4 +1,4 @@
-//! `warpipe gemm --groups` on the SM model.
+//! `warpipe gemm --groups`, `gemm --problems` and `check gemm --problems` on the SM model.
 
 use crate::common::{Folder, outcome, warpipe};
 use serde_json::Value;
@@ -65,6 +65,10 @@ fn problems_under_many_schedules() {
     assert_eq!((code, stdout.lines().count()), (0, 3), "{stdout}{stderr}");
     let line = "_64x128_1x1_pp 3 problems, 1 empty: 4 schedules, no finding";
     assert!(stdout.contains(line), "{stdout}");
+    for more in [&[][..], &["--instance", "128x128_1x1_pp"]] {
+        let (code, stdout, stderr) = check(name, more);
+        assert_eq!((code, stdout.lines().count()), (0, 1), "{stdout}{stderr}");
+    }
 
     let empty = folder.path("empty.txt");
     fs::write(&empty, "0 8 8\n").unwrap();
@@ -74,6 +78,7 @@ fn problems_under_many_schedules() {
         (name, &["--instance", "32x32"], "no instance 32x32"),
         (name, &["--certify"], "--certify"),
         (name, &["--m", "8", "--n", "8", "--k", "8"], "--m"),
+        (name, &["--n", "8", "--k", "8"], "--n"),
     ] {
         let (code, _, stderr) = check(name, more);
         assert_eq!((code, stderr.lines().count()), (2, 1), "{stderr}");
@@ -81,6 +86,7 @@ fn problems_under_many_schedules() {
     }
     let (code, _, stderr) = outcome(&warpipe(["check", "attention", "--problems", name].iter()));
     assert_eq!((code, stderr.lines().count()), (2, 1), "{stderr}");
+    assert!(stderr.contains("--problems"), "{stderr}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Pointer arrays as cases: products of sizes of their own, in one launch.
 
-use super::{Args, Case, Failure};
+use super::{Args, Case, Failure, Good};
 use crate::array::Operands;
 use crate::error::Error;
 use crate::instance::named;
@@ -8,14 +8,13 @@ use host::gemm::Gemm;
 use host::sim::Stats;
 use host::{Device, SimConfig};
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 struct ArrayCase {
     kernel: &'static str,
     row: usize,
     operands: Arc<Operands>,
-    /// Results that matched the f64 products. Later results with the same bits need no comparison.
-    good: OnceLock<Vec<u8>>,
+    good: Good,
 }
 
 /// The cases that the options name, of the problems in `file`.
@@ -33,14 +32,11 @@ pub fn cases(args: &Args, file: &Path) -> Result<Vec<Box<dyn Case>>, Error> {
     let chosen = match &args.instance {
         _ if args.all_instances => (0..rows.len()).collect(),
         Some(name) => vec![named(&rows, name, |_| true)?],
-        None => {
-            let picked = operands.pick(&gemm)?.kernel();
-            rows.iter().position(|row| row.desc.meta.name() == picked).into_iter().collect()
-        }
+        None => vec![operands.pick(&gemm)?],
     };
     let case = |row: usize| -> Box<dyn Case> {
         let (kernel, operands) = (rows[row].desc.meta.name(), Arc::clone(&operands));
-        Box::new(ArrayCase { kernel, row, operands, good: OnceLock::new() })
+        Box::new(ArrayCase { kernel, row, operands, good: Good::default() })
     };
     Ok(chosen.into_iter().map(case).collect())
 }
@@ -53,16 +49,9 @@ impl Case for ArrayCase {
 
     fn run(&self, config: &SimConfig) -> Result<Stats, Failure> {
         let device = Device::sim(config.clone());
-        let d = self.operands.multiply(&device, Some(self.row))?.d;
-        if self.good.get() != Some(&d) {
-            if let Some(worst) = self.operands.judge(&d)?.filter(|judged| !judged.passed) {
-                let (name, check, bound) = (self.name(), worst.check, worst.bound);
-                let wrong = format!("{name}: wrong result: {check}, bound {bound:.0e}");
-                return Err(Failure::Other(wrong));
-            }
-            // Another thread may have stored its result first; both are correct.
-            let _ = self.good.set(d);
-        }
+        let gemm = Gemm::grouped_array(&device, &warpipe::GEMM_IMAGE)?;
+        let d = self.operands.multiply(&device, &gemm, self.row)?.d;
+        self.good.accept(&self.name(), d, |d| self.operands.judge(d))?;
         Ok(device.model_stats().unwrap_or_default())
     }
 }

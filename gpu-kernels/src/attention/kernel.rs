@@ -178,8 +178,8 @@ pub fn attention<
             let mut out = Out::<Math, E, Sq, D, OUT> { group: &group, stores, o, args, sequences };
             let mut tiles = Tiles::new(args, sequences, group.coord());
             let scores_of = Scores { group: &group, args, score };
-            // What is measured (docs/performance-tried.md): the wait for the values comes before the exponentials of 64 columns, or
-            // behind the first quarter of more; O of 256 columns is worth a test of whether it has to be multiplied.
+            // Head dim 64 waits for the values before a block's exponentials; 128 and 256 wait behind the first quarter of them. 256
+            // tests whether O has to be multiplied. What is measured: docs/performance-tried.md.
             let (wait_first, tests) = const { (D == 64, D == 256) };
 
             let Some(mut work) = out.next_with_keys(&mut tiles) else {

@@ -20,7 +20,7 @@ pub struct Softmax {
 #[derive(Clone, Copy)]
 pub struct Rescale {
     by: Rows,
-    /// Whether some row of the warp has a factor other than 1: of its first eight rows, and of its last eight. A thread has
+    /// Whether some row of the warp may have a factor other than 1: of its first eight rows, and of its last eight. A thread has
     /// one of each.
     any: [bool; 2],
 }
@@ -93,9 +93,9 @@ impl Softmax {
     /// Goes on to the maximum of the blocks so far and of `scores`, whose factor in exponents of 2 is `scale`. Returns what O
     /// is to be multiplied by.
     ///
-    /// With `if_any`, [`Rescale::apply`] leaves O of eight rows as it is if no maximum of theirs grows, as it is after most
-    /// blocks of a long sequence. (FlashAttention-4 does so also where a maximum grows by little, `rescale_threshold`. Then
-    /// the largest weight is not 1, which P has exactly, and errors are larger.)
+    /// With `if_any`, [`Rescale::apply`] skips eight rows of O if none of their maxima has grown. After most blocks of a long
+    /// sequence that is so. (FlashAttention-4 also skips them where a maximum grows by little, `rescale_threshold`. The largest
+    /// weight is then not 1, which P holds exactly, and errors are larger.)
     ///
     /// Waits for the warp's other lanes. (PTX `shfl.sync.bfly.b32`; FlashAttention-3: `scores_scale`.)
     #[isa::forceinline]
@@ -144,12 +144,13 @@ impl Softmax {
     }
 }
 
-/// This thread's sum of the weights of the first quarter of the columns. It is not negative, and known when these weights are:
-/// for [`InFlight::finish_after`]. [`Softmax::weigh`] adds them in the same order, so that the sum costs nothing.
+/// This thread's sum of the weights of the first quarter of the columns, of which there are at least 32. It is not negative, and
+/// known when these weights are: for [`InFlight::finish_after`]. [`Softmax::weigh`] adds them in the same order
+/// ([`Accumulator::row_sum`]), so that only the last three additions are new.
 ///
 /// [`InFlight::finish_after`]: pipeline::mma::InFlight::finish_after
 #[isa::forceinline]
-pub fn first_weights<const BN: usize>(weights: &Accumulator<BN>) -> f32
+pub(super) fn first_weights<const BN: usize>(weights: &Accumulator<BN>) -> f32
 where
     M64<BN>: Shape,
 {

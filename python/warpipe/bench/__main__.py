@@ -60,7 +60,9 @@ def main(arguments: list[str] | None = None) -> int:
     from .report import Report
     from .timing import Settings
 
-    settings = Settings(options.rounds, options.warmup, options.sample_us, options.seed)
+    settings = Settings(
+        rounds=options.rounds, warmup=options.warmup, sample_us=options.sample_us, seed=options.seed
+    )
     report = Report(_machine(torch), {**dataclasses.asdict(settings), "arguments": arguments or sys.argv[1:]})
     if not options.json:
         print(" ".join(f"{key}: {value};" for key, value in report.machine.items()))

@@ -1,12 +1,13 @@
 """Measuring: contenders in turn, from CUDA graphs or as eager calls.
 
-Clock, temperature and power are the same for contenders that run in turn (A B A B ...). The operands rotate over
-many sets, so that no launch finds its own in the L2 cache.
+Clock and temperature are alike for contenders that run in turn (A B A B ...), and they share the power limit
+(`Settings.sample_us`). The operands rotate over many sets, so that no launch finds its own in the L2 cache.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -25,8 +26,8 @@ class Settings:
     rounds: int = 30
     #: Untimed rounds before them.
     warmup: int = 10
-    #: Shortest sample in microseconds: shorter launches are repeated. A graph's own launch takes about 3 us of it. Contenders
-    #: that change places more often share their power limit: one that takes little leaves more to the next.
+    #: Shortest sample in microseconds: shorter launches are repeated, up to 1000 times. A graph's own launch takes about 3 us of
+    #: it. Contenders with short samples seem to share the power limit: one that needs little power leaves more to the next.
     sample_us: float = 2000.0
     #: Seed of the operands.
     seed: int = 0
@@ -69,7 +70,7 @@ def interleave(
         for operands in sets[:3]:
             call(operands)
     best = min(_once(call, sets) for call in calls)
-    launches = max(1, min(1000, round(settings.sample_us / max(best, 1.0))))
+    launches = max(1, min(1000, math.ceil(settings.sample_us / max(best, 1.0))))
     if launches > 1:
         launches = max(launches, len(sets))
 

@@ -48,7 +48,10 @@ pub struct ArrayPlan {
 impl ArrayGemm {
     /// The row of the table for problems of the expected size. It has the largest tile for which each cluster gets a tile,
     /// and the problems fill at least half of the tile's rows.
-    pub(super) fn pick(&self, problems: u64, [m, n, _]: [u64; 3]) -> Result<usize, Error> {
+    ///
+    /// # Errors
+    /// Those of loading a kernel.
+    pub fn pick(&self, problems: u64, [m, n, _]: [u64; 3]) -> Result<usize, Error> {
         let mut best = self.instances.len().saturating_sub(1);
         for (index, ArrayInstance { gemm, .. }) in self.instances.iter().enumerate().rev() {
             let rows = u64::from(gemm.bm * gemm.cluster_m);
