@@ -104,6 +104,8 @@ def test_the_benchmark_refuses_what_it_cannot_time():
         (["types", "--out-dtype", "f32"], "the types are those of the suite"),
         (["--fast-accum"], "for scaled products"),
         (["--rounds", "0"], "0 rounds"),
+        (["--sample-us", "0"], "samples of 0 us; more than 0"),
+        (["--sample-us", "nan"], "samples of nan us"),
     ]:
         result = python("-m", "warpipe.bench", *arguments)
         assert result.returncode == 2 and text in result.stderr, result.stderr

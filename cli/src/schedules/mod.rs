@@ -415,7 +415,26 @@ fn covered(done: &Explored) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use host::reference::Check;
     use host::sim::{GlobalMemory, Grid, Rule, launch, ops};
+
+    #[test]
+    fn a_result_is_judged_once_and_a_wrong_one_is_refused() {
+        let judged = |passed: bool| {
+            let [relative_error, max_abs_error] = [0.5; 2];
+            let check =
+                Check { relative_error, max_abs_error, compared: 1, elements: 1, sampled: false };
+            move |_: &[u8]| Ok::<_, host::Error>(Some(Judged { check, bound: 4e-3, passed }))
+        };
+        let good = Good::default();
+        let wrong = good.accept("a kernel", vec![1], judged(false)).unwrap_err().to_string();
+        assert!(wrong.starts_with("a kernel: wrong result: relative"), "{wrong}");
+        assert!(wrong.ends_with("bound 4e-3") && good.0.get().is_none(), "{wrong}");
+        good.accept("a kernel", vec![2], judged(true)).unwrap();
+        // The same bits are not compared again; others are.
+        good.accept("a kernel", vec![2], judged(false)).unwrap();
+        assert!(good.accept("a kernel", vec![3], judged(false)).is_err());
+    }
 
     /// A kernel of two clusters that fails if the second one comes first.
     struct InTurn;

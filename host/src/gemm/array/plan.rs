@@ -46,8 +46,9 @@ pub struct ArrayPlan {
 }
 
 impl ArrayGemm {
-    /// The row of the table for problems of the expected size. It has the largest tile for which each cluster gets a tile,
-    /// and the problems fill at least half of the tile's rows.
+    /// The row of the table for `problems` products, of which M, N and K, in elements, are those of a typical one. It has the
+    /// largest tile for which each cluster gets a tile, and the problems fill at least half of the tile's rows.
+    /// [`ArrayGemm::plan_with`] takes it; [`ArrayGemm::plan`] picks by itself.
     ///
     /// # Errors
     /// Those of loading a kernel.
