@@ -172,6 +172,9 @@ calibration! {
     /// Factor of the time at the power limit with 8-bit floats: with 1, a multiplication takes half the energy of one of 16
     /// bits.
     e4m3_power;
+    /// Fraction by which a k tile of 8-bit floats takes longer, and needs more power, where clusters that split tiles are at
+    /// other k tiles.
+    e4m3_out_of_step;
 }
 
 impl Calibration {

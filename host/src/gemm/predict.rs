@@ -67,6 +67,8 @@ pub struct Prediction {
     pub start_us: f64,
     /// One k tile.
     pub k_tile_us: f64,
+    /// Factor of a k tile of the split tiles.
+    pub run_slower: f64,
     /// One epilogue.
     pub epilogue_us: f64,
     /// What a cluster's later tiles save of each epilogue: their first stages are loaded meanwhile.
@@ -152,6 +154,7 @@ impl Prediction {
             launch_us: c.launch_us + if crowded { c.crowded_us } else { 0.0 },
             start_us: fixed_us + c.memory_not_hidden * bytes_us + exposed * out_of_step_us,
             k_tile_us,
+            run_slower: product.run_slower(schedule),
             epilogue_us: product.epilogue_us,
             prefetched_us: product.prefetched_us(k_tile_us),
             contended_us: product.contended_us(k_tile_us),
@@ -170,6 +173,8 @@ impl Prediction {
             shared: tiling.clusters_m.min(tiling.clusters_n) > 1,
         };
         prediction.launch_us += prediction.two_fit_us(i, busy, c);
+        let run = prediction.run as f64 / prediction.busiest() as f64;
+        prediction.power_us *= 1.0 + run * (prediction.run_slower - 1.0);
         prediction.predicted_us = prediction.total_us();
         prediction
     }
@@ -187,7 +192,7 @@ impl Prediction {
 
     /// Main loops of the split tiles.
     pub fn run_us(&self) -> f64 {
-        self.run as f64 * self.k_tile_us
+        self.run as f64 * self.k_tile_us * self.run_slower
     }
 
     /// The exposed part of the epilogues, of data-parallel and of split tiles.
