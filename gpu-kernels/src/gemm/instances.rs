@@ -65,10 +65,10 @@ pub const fn most_stages(
 /// [`Pingpong`](crate::gemm::kernel::Pingpong)). These options may follow, in this order:
 ///
 /// - `promoted 64`: the sums of each k tile are added up in f32, in parts of 64 columns
-///   ([`promoted`](crate::gemm::promoted)), for operands of 8-bit floats. `Cooperative` has one part, `SplitN` an even
-///   number. Without it such sums stay in the tensor cores, which is fast accumulation.
+///   ([`promoted`](crate::gemm::promoted)), for operands of 8-bit floats. `Cooperative` has one part, of up to 144 columns,
+///   `SplitN` an even number. Without it such sums stay in the tensor cores, which is fast accumulation.
 /// - `block scaled`: the main loop applies scale factors of A's rows and of B's blocks, for each 128 of K
-///   ([`scales`](crate::gemm::scales)). The main loop is `SplitN` with `promoted`. The kernel has two more arguments.
+///   ([`scales`](crate::gemm::scales)). The main loop has `promoted`. The kernel has two more arguments.
 /// - `stages 4`: fewer stages than fit.
 /// - `stores 1`: one store buffer for each warp group instead of two, if that leaves room for one more stage.
 /// - `per_sm 2`: leave shared memory for a CTA of the dependent grid.
@@ -123,7 +123,7 @@ macro_rules! gemm_kernels {
                 /// Element of B.
                 type B = $crate::gemm_kernels!(@b $t $(, $tb)?);
                 /// The scale factors that the main loop applies.
-                type Scales = $crate::gemm_kernels!(@scales $bm $bn $($block)?);
+                type Scales = $crate::gemm_kernels!(@scales $bm $bn [$($block)?] $($swapped)?);
                 /// Bytes per stage beside A and B.
                 #[allow(dead_code)] // Unless the line says how many stages there are.
                 const BESIDE: usize = <<Scales as scales::ScaleConfig<
@@ -146,7 +146,7 @@ macro_rules! gemm_kernels {
                     type Scheduler = $crate::gemm_kernels!(@scheduler [$($own_scheduler)?] [$($rank)?] $mainloop $cm $cn);
                 }
 
-                $crate::gemm_kernels!(@entry $name $bm $($block)?);
+                $crate::gemm_kernels!(@entry $name $bm $bn [$($block)?] $($swapped)?);
 
                 /// The host's description of the kernel.
                 #[cfg(not(target_arch = "nvptx64"))]
@@ -164,7 +164,7 @@ macro_rules! gemm_kernels {
         $vis static $table: $crate::gemm::instance::Instances<$epilogue> =
             $crate::gemm::instance::Instances::of(&[$($(#[cfg($($condition)*)])? $name::INSTANCE),*]);
     };
-    (@entry $name:ident $bm:literal) => {
+    (@entry $name:ident $bm:literal $bn:literal [] $($swapped:ident)?) => {
         #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
         #[isa::kernel(dependent = true, crate = $crate::private::isa)]
         pub fn $name(
@@ -180,7 +180,10 @@ macro_rules! gemm_kernels {
             kernel::gemm::<Parts, STAGES, STORES>(cta, a, b, c, d, (), loads, epilogue, scheduler);
         }
     };
-    (@entry $name:ident $bm:literal scaled) => {
+    (@entry $name:ident $bm:literal $bn:literal [scaled] swapped) => {
+        $crate::gemm_kernels!(@entry $name { scales::vector($bn) } $bm [scaled]);
+    };
+    (@entry $name:ident $bm:tt $bn:literal [scaled]) => {
         #[doc = concat!("The GEMM kernel `", stringify!($name), "`.")]
         #[isa::kernel(dependent = true, crate = $crate::private::isa)]
         pub fn $name(
@@ -201,8 +204,9 @@ macro_rules! gemm_kernels {
     };
     (@b $t:ty) => { $t };
     (@b $t:ty, $tb:ty) => { $tb };
-    (@scales $bm:literal $bn:literal) => { scales::Unscaled };
-    (@scales $bm:literal $bn:literal scaled) => {
+    (@scales $bm:literal $bn:literal [] $($swapped:ident)?) => { scales::Unscaled };
+    (@scales $bm:literal $bn:literal [scaled] swapped) => { scales::BlockwiseSwapAb<{ scales::vector($bn) }, { $bn / 4 }> };
+    (@scales $bm:literal $bn:literal [scaled]) => {
         scales::Blockwise<$bm, { $bn / scales::unit($bn) }, { scales::unit($bn) }>
     };
     (@groups Pingpong $bm:literal) => { 2 };

@@ -13,23 +13,21 @@ use super::scheduler::TileScheduler;
 use isa::misc::nounroll;
 use isa::wgmma::{M64, Shape};
 use pipeline::grid::Part;
-use pipeline::mma::{GROUP_ROWS, MmaStage, PromoteTiles, PromotedAccumulator};
+use pipeline::mma::{AlternatingAccumulator, GROUP_ROWS, PromoteTiles, PromotedAccumulator};
 use pipeline::prelude::*;
 use pipeline::ring::Consumer;
 use pipeline::tile::EpilogueElement;
 
-/// [`Cooperative`](super::kernel::Cooperative) with promoted sums: all columns are one part, and nothing is multiplied
-/// while it is added.
-///
-/// This is for small tiles, whose products wait for memory anyway.
+/// [`Cooperative`](super::kernel::Cooperative) with promoted sums, for tiles of up to 144 columns: each k tile is one part, and
+/// is added while the next one is multiplied.
 pub struct PromotedCooperative<const BM: usize, const BN: usize>;
 
 impl<G: Config, const BM: usize, const BN: usize> Mainloop<G> for PromotedCooperative<BM, BN>
 where
-    Stage<G>: MmaStage<BN>,
+    Stage<G>: PromoteTiles<StageReaders<G>>,
     M64<BN>: Shape,
 {
-    type Readers = Mma<G::Math>;
+    type Readers = StageReaders<G>;
     type SourceReaders = Reads<G::Math>;
     type SourceTile = <Out<G> as EpilogueElement>::EpilogueTile<BM>;
     type Turns = ();
@@ -53,13 +51,23 @@ where
         let origin = |work: &_| tiles.origin(work, BM, BN).below(rows_above(group));
         for work in tiles.clone() {
             let begun = out.begin(GROUP_ROWS, BN, origin(&work));
-            let mut sum = Accumulator::<BN>::zeros();
-            for _ in 0..work.k_tiles {
+            let mut even = AlternatingAccumulator::<BN>::start(group, operands.wait());
+            for _ in 0..(work.k_tiles - 1) / 2 {
                 nounroll();
-                let (part, slot) = Accumulator::<BN>::start(group, operands.wait()).finish();
+                let (odd, slot) = even.next(operands.wait());
                 slot.release();
-                sum.promote(&part);
+                let (next, slot) = odd.next(operands.wait());
+                slot.release();
+                even = next;
             }
+            let (sum, last) = if work.k_tiles.is_multiple_of(2) {
+                let (odd, slot) = even.next(operands.wait());
+                slot.release();
+                odd.finish()
+            } else {
+                even.finish()
+            };
+            last.release();
             tiles.fixup(group, &work, Part::whole(), sum, |sum| {
                 out.store_at_once(&begun, sum, origin(&work));
             });

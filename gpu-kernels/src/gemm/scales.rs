@@ -9,7 +9,7 @@ use isa::kernel::KernelArg;
 use pipeline::cta::{ClusterShape, Role};
 use pipeline::grid::{DependentSlice, Waited};
 use pipeline::prelude::*;
-use pipeline::ring::{BlockScaled, EmptySlot, MmaReaders, MmaReads, Name, Stage};
+use pipeline::ring::{BlockScaled, BlockScaledSwapAb, EmptySlot, MmaReaders, MmaReads, Name, Stage};
 use pipeline::tile::{Load, TileShape, Vector};
 
 /// Elements along K that have one scale factor: those of a k tile.
@@ -97,7 +97,7 @@ pub const fn unit(bn: usize) -> usize {
     x
 }
 
-/// The tensor map of the scale factors of A, [K/128, M]. Its rows are at least as long as M, and their pitch is a multiple
+/// The tensor map of the scale factors of A, [K/128, M], in boxes of as many as a CTA's tile needs. Its rows are at least as long as M, and their pitch is a multiple
 /// of 4 elements (16 bytes, what TMA requires).
 pub type MapSfa<const BM: usize> = TensorMap<Vector<f32, BM>>;
 
@@ -132,7 +132,32 @@ pub struct BlockwiseProducer<'a, const BM: usize, const COUNT: usize> {
     next: [f32; COUNT],
 }
 
-impl<const BM: usize, const COUNT: usize> BlockwiseProducer<'_, BM, COUNT> {
+impl<'a, const BM: usize, const COUNT: usize> BlockwiseProducer<'a, BM, COUNT> {
+    /// Begins a tile with the rows of the product's A from `row` on, and the blocks `blocks` of its B.
+    #[isa::forceinline]
+    fn begin(
+        args: BlockwiseArgs<'a, BM>,
+        token: &impl Waited,
+        row: u32,
+        k: u32,
+        blocks: [usize; COUNT],
+    ) -> Self {
+        let at = blocks.map(|block| block * args.sfb.pitch as usize + k as usize);
+        let sfb = args.sfb.values.by(token);
+        let mut producer = Self { sfa: args.sfa, row, k, sfb, at, next: [0.0; COUNT] };
+        producer.advance();
+        producer
+    }
+
+    /// The scale factors of the next k tile: those of B, and the load of those of A.
+    #[isa::forceinline]
+    fn next(&mut self) -> ([f32; COUNT], Load<'a, Vector<f32, BM>>) {
+        let sfb = self.advance();
+        let sfa = self.sfa.tile(self.k, self.row, Peers::ALONE);
+        self.k += 1;
+        (sfb, sfa)
+    }
+
     /// Loads the scale factors of B at `at`, and goes on to the next k tile. Units behind the last row of B get 0.
     #[isa::forceinline]
     fn advance(&mut self) -> [f32; COUNT] {
@@ -171,17 +196,7 @@ where
         k: u32,
     ) -> Self::Producer<'a> {
         let block = |unit: usize| (at.col as usize + unit * UNIT) / GRANULARITY_N as usize;
-        let place = |unit| block(unit) * args.sfb.pitch as usize + k as usize;
-        let mut producer = BlockwiseProducer {
-            sfa: args.sfa,
-            row: at.row,
-            k,
-            sfb: args.sfb.values.by(token),
-            at: core::array::from_fn(place),
-            next: [0.0; COUNT],
-        };
-        producer.advance();
-        producer
+        BlockwiseProducer::begin(args, token, at.row, k, core::array::from_fn(block))
     }
 
     #[isa::forceinline]
@@ -191,9 +206,63 @@ where
         a: Load<'_, A, Cl::SharesA>,
         b: Load<'_, B, Cl::SharesB>,
     ) {
-        let sfb = producer.advance();
-        let sfa = producer.sfa.tile(producer.k, producer.row, Peers::ALONE);
-        producer.k += 1;
+        let (sfb, sfa) = producer.next();
         slot.load((a, b, sfa, sfb));
+    }
+}
+
+/// [`Blockwise`] with swap_ab. The kernel's B is the product's A: each row of its tile has a scale factor. The
+/// kernel's A is the product's B: its tile lies within one block of 128 rows. A vector has `V` scale factors ([`vector()`]), and a
+/// lane has `LANE` columns, a quarter of those of the tile.
+pub struct BlockwiseSwapAb<const V: usize, const LANE: usize>;
+
+/// The scale factors of a vector for `rows` rows: whole lines of 128 bytes.
+#[must_use]
+pub const fn vector(rows: usize) -> usize {
+    rows.next_multiple_of(32)
+}
+
+impl<A, B, Cl, const V: usize, const LANE: usize> ScaleConfig<A, B, Cl> for BlockwiseSwapAb<V, LANE>
+where
+    A: TileShape,
+    B: TileShape,
+    Cl: ClusterShape,
+{
+    type Slot = BlockScaledSwapAb<A, B, Vector<f32, V>, LANE>;
+    type Readers<Ro: Role> = MmaReads<Ro>;
+    type Args<'a> = BlockwiseArgs<'a, V>;
+    type Producer<'a> = BlockwiseProducer<'a, V, 1>;
+    const GRANULARITY: Option<[u32; 3]> = {
+        assert!(
+            A::COLS == GRANULARITY_K as usize,
+            "the granularity of scale factors along K is a k tile: 128 elements of 8 bits"
+        );
+        assert!(
+            (GRANULARITY_N as usize).is_multiple_of(A::ROWS),
+            "with swap_ab the tile of the kernel's A has one scale factor: 64 or 128 rows"
+        );
+        Some([1, GRANULARITY_N, GRANULARITY_K])
+    };
+
+    #[isa::forceinline]
+    fn begin<'a>(
+        args: Self::Args<'a>,
+        token: &impl Waited,
+        at: TileOrigin,
+        k: u32,
+    ) -> Self::Producer<'a> {
+        let block = (at.row / GRANULARITY_N) as usize;
+        BlockwiseProducer::begin(args, token, at.col, k, [block])
+    }
+
+    #[isa::forceinline]
+    fn load<Tag: Name>(
+        producer: &mut Self::Producer<'_>,
+        slot: EmptySlot<Self::Slot, Tag>,
+        a: Load<'_, A, Cl::SharesA>,
+        b: Load<'_, B, Cl::SharesB>,
+    ) {
+        let ([of_a], scales) = producer.next();
+        slot.load((a, b, scales, of_a));
     }
 }

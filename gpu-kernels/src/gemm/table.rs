@@ -109,7 +109,6 @@ product! {
         _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
         _128x160_4x2(128 x 160, cluster 4 x 2, Cooperative);
-        _128x144_4x1(128 x 144, cluster 4 x 1, Cooperative);
         _128x128_4x2(128 x 128, cluster 4 x 2, Cooperative);
         _128x112_4x2(128 x 112, cluster 4 x 2, Cooperative);
         _64x192_4x1_pp(64 x 192, cluster 4 x 1, Pingpong);
@@ -261,9 +260,9 @@ product! {
         _128x112_1x2(128 x 112, cluster 1 x 2, Cooperative, promoted 112);
         _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, promoted 32, operands swapped);
         _16x64t_2x1(64 x 16, cluster 2 x 1, Cooperative, promoted 16, operands swapped);
-        _128x144_4x1(128 x 144, cluster 4 x 1, SplitN, promoted 72);
         _128x112_2x2(128 x 112, cluster 2 x 2, Cooperative, promoted 112);
         _64x64t_4x1(64 x 64, cluster 4 x 1, Cooperative, promoted 64, operands swapped);
+        _128x144_4x1(128 x 144, cluster 4 x 1, Cooperative, promoted 144);
     }
 }
 
@@ -289,6 +288,10 @@ product! {
         _128x112_2x1_fast(128 x 112, cluster 2 x 1, Cooperative);
         _64x112_2x1_fast(64 x 112, cluster 2 x 1, Cooperative);
         _16x64t_1x1_x2_fast(64 x 16, cluster 1 x 1, Cooperative, per_sm 2, operands swapped);
+        _128x144_4x1_fast(128 x 144, cluster 4 x 1, Cooperative);
+        _16x64t_2x1_fast(64 x 16, cluster 2 x 1, Cooperative, operands swapped);
+        _32x64t_4x1_fast(64 x 32, cluster 4 x 1, Cooperative, operands swapped);
+        _64x64t_4x1_fast(64 x 64, cluster 4 x 1, Cooperative, operands swapped);
     }
 }
 
@@ -296,17 +299,23 @@ product! {
 product! {
     /// Every GEMM kernel of this crate for operands with block scales: the main loop applies them, and sums are promoted.
     pub static BLOCK_SCALED_INSTANCES: Linear;
-    // An f32 D of 256 columns needs more registers than there are. Tiles of 192 columns are left out: their main loop moves
-    // parts of descriptors to uniform registers.
+    // An f32 D of 256 columns needs more registers than there are.
     [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3"] {
         _128x256_2x1_block(128 x 256, cluster 2 x 1, SplitN, promoted 64, block scaled);
+        _128x128_2x1_block(128 x 128, cluster 2 x 1, Cooperative, promoted 128, block scaled);
+        _16x64t_1x1_block(64 x 16, cluster 1 x 1, Cooperative, promoted 16, block scaled, operands swapped);
+        _64x64t_1x1_block(64 x 64, cluster 1 x 1, Cooperative, promoted 64, block scaled, operands swapped);
     }
     [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3", e4m3 => f32 "gemm-e4m3"] {
-        _128x128_1x1_block(128 x 128, cluster 1 x 1, SplitN, promoted 64, block scaled);
-        _64x128_1x1_block(64 x 128, cluster 1 x 1, SplitN, promoted 64, block scaled);
+        _128x128_1x1_block(128 x 128, cluster 1 x 1, Cooperative, promoted 128, block scaled);
+        _64x128_1x1_block(64 x 128, cluster 1 x 1, Cooperative, promoted 128, block scaled);
     }
-    [e4m3 => bf16 "gemm-e4m3", e4m3 => f16 "gemm-e4m3"] {
-        _128x128_2x1_block(128 x 128, cluster 2 x 1, SplitN, promoted 64, block scaled);
+    // For D of up to 256 rows, and for those whose columns tiles of 256 don't fit.
+    [e4m3 => bf16 "gemm-e4m3"] {
+        _32x64t_1x1_block(64 x 32, cluster 1 x 1, Cooperative, promoted 32, block scaled, operands swapped);
+        _16x64t_2x1_block(64 x 16, cluster 2 x 1, Cooperative, promoted 16, block scaled, operands swapped);
+        _32x64t_4x1_block(64 x 32, cluster 4 x 1, Cooperative, promoted 32, block scaled, operands swapped);
+        _128x192_2x1_block(128 x 192, cluster 2 x 1, SplitN, promoted 96, block scaled);
     }
 }
 

@@ -366,33 +366,6 @@ where
         }
     }
 
-    /// Adds a part: the sums that the tensor cores made of one k tile, or of a few.
-    ///
-    /// The tensor cores keep sums of 8-bit floats short ([`isa::wgmma`]), and these sums are f32.
-    /// [`PromotedAccumulator`](crate::mma::PromotedAccumulator) multiplies one part while it adds another.
-    ///
-    /// (PTX `add.f32` for each value; CUTLASS `GmmaFP8Accumulation::promote_if_needed`.)
-    ///
-    /// ```
-    /// # use {float8::F8E4M3, warpipe_pipeline::{prelude::*, ring::*}};
-    /// # names! { Main = "main loop" } roles! { Load = 1 x 40 registers, Math = 1 x 216 registers }
-    /// # type Operands = (Tile<F8E4M3, 64, 128>, Tile<F8E4M3, 16, 128>); type Alone = Cluster<1, 1>;
-    /// fn sum(mut full: Consumer<4, Operands, Mma<Math>, Main, Alone>, group: &Warpgroup<Math, Alone>) {
-    ///     let mut sum = Accumulator::<16>::zeros();
-    ///     for _k in 0..9 {
-    ///         let (part, slot) = Accumulator::<16>::start(group, full.wait()).finish();
-    ///         slot.release();
-    ///         sum.promote(&part);
-    ///     }
-    /// }
-    /// ```
-    #[isa::forceinline]
-    pub fn promote(&mut self, part: &Self) {
-        for (sum, x) in self.regs[0].as_mut().iter_mut().zip(part.values()) {
-            *sum += x;
-        }
-    }
-
     /// Returns values 4i to 4i + 3 of this thread, in the order of the registers.
     #[isa::forceinline]
     pub(crate) fn quad(&self, i: usize) -> [f32; 4] {

@@ -11,11 +11,13 @@
 //! | [`Rows`] | one value for each of a thread's rows |
 //! | [`SplitAccumulator`] | an accumulator split along N, so that its epilogue overlaps the next main loop |
 //! | [`PromotedAccumulator`] | f32 sums of 8-bit floats, to which the tensor cores' sums of each k tile are added |
+//! | [`AlternatingAccumulator`] | the same for tiles of up to 144 columns, whose parts are whole k tiles |
 //! | [`ColumnValues`] | one value for each column of a tile, loaded before the tile is multiplied |
 //! | [`Fragment`], [`Fragments`] | pieces of an accumulator on their way to epilogue tiles |
 
 mod a_fragment;
 mod accumulator;
+mod alternating;
 mod broadcast;
 mod by_columns;
 mod fragment;
@@ -27,6 +29,7 @@ mod split;
 
 pub use a_fragment::{AFragment, AShape, Pack};
 pub use accumulator::*;
+pub use alternating::{AlternatingAccumulator, AlternatingInFlight};
 pub use broadcast::{ColumnValues, TileOfGroup};
 pub use by_columns::ByColumns;
 pub use fragment::*;

@@ -28,7 +28,7 @@ use isa::device;
 use isa::wgmma::{M64, Shape};
 
 /// The registers of `N` columns.
-type Regs<const N: usize> = <M64<N> as Shape>::Regs;
+pub(super) type Regs<const N: usize> = <M64<N> as Shape>::Regs;
 
 /// A warp group's f32 accumulator of 64 rows and `P` parts of `W` columns, which are added after each k tile.
 ///
@@ -112,7 +112,7 @@ where
 
 /// Waits until at most `PENDING` of the group's batches are in flight.
 #[device]
-fn wait<const PENDING: u32, Ro: crate::cta::Role, Cl>(_group: &Warpgroup<Ro, Cl>) {
+pub(super) fn wait<const PENDING: u32, Ro: crate::cta::Role, Cl>(_group: &Warpgroup<Ro, Cl>) {
     // SAFETY: the group token proves four converged warps.
     unsafe { isa::wgmma::wait_group::<PENDING>() };
 }
@@ -136,7 +136,7 @@ where
 /// To the compiler the part has had its values since the wgmma was issued. The fence keeps it from moving their first use
 /// above the wait. Without the fence of the sums it would add later, and keep copies of the parts until then.
 #[device]
-fn add<const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>>(
+pub(super) fn add<const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>>(
     sums: &mut Regs<W>,
     part: &mut Regs<W>,
     first: usize,
@@ -151,7 +151,7 @@ fn add<const W: usize, Rd: MmaReaders, St: PromoteTiles<Rd>>(
 
 /// Reads this thread's scale factors of a full slot, if it has any.
 #[device]
-fn factors<Rd, St, Tag, Cl>(
+pub(super) fn factors<Rd, St, Tag, Cl>(
     slot: &FullSlot<St, Rd, Tag, Cl>,
     group: &Warpgroup<Rd::Role, Cl>,
 ) -> St::Factors
@@ -161,9 +161,10 @@ where
     Tag: Name,
     Cl: ClusterShape,
 {
-    let row = warp_row::<Rd, Cl>(group) + group.thread() % 32 / 4;
+    let lane = group.thread() % 32;
+    let (row, column) = (warp_row::<Rd, Cl>(group) + lane / 4, lane % 4 * 2);
     // SAFETY: the token proves that the slot is full. A warp has 16 rows of the tile of A, and a lane two of them, 8 apart.
-    unsafe { St::factors(slot.beside(), row) }
+    unsafe { St::factors(slot.beside(), row, column) }
 }
 
 impl<const P: usize, const W: usize> PromotedAccumulator<P, W>

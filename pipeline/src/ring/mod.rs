@@ -56,7 +56,7 @@ pub use readers::{
     CpAsyncReaders, Mma, MmaInTurn, MmaReaders, MmaReads, OrdinaryReads, Readers, Reads,
     ReadsInTurn, TakeTurns,
 };
-pub use scaled::BlockScaled;
+pub use scaled::{BlockScaled, BlockScaledSwapAb};
 pub use stage::*;
 pub use state::*;
 pub use tma::{AcquirePeek, EmptySlot, Producer};
