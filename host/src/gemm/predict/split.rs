@@ -3,9 +3,10 @@
 use gpu_kernels::gemm::{Instance, KernelSchedule};
 use pipeline::grid::Partials;
 
-/// Partials of a tile that the kernel loads together.
+/// Partials of a tile that the kernel loads together. Of a tile in halves it loads those of one half, but promoted sums are whole.
 pub(super) fn loaded_together(i: &Instance) -> u32 {
-    let columns = if i.kernel_schedule == KernelSchedule::SplitN { i.bn / 2 } else { i.bn };
+    let halves = i.kernel_schedule == KernelSchedule::SplitN && !i.promotes;
+    let columns = if halves { i.bn / 2 } else { i.bn };
     Partials::together(columns as usize) as u32
 }
 

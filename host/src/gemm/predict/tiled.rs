@@ -58,6 +58,13 @@ impl<'t> Tiled<'t> {
         // The clusters of a row of cluster tiles share rows of the instance's A, and those of a column rows of its B.
         let shared_by = if swap_ab { [clusters_m, clusters_n] } else { [clusters_n, clusters_m] };
         let (bytes_us, read_us) = read_us(traffic.memory_bytes(shared_by, i), c);
+        // 8-bit products are at the power limit also where tiles extend beyond D, and zeros are multiplied.
+        let multiplied = if problem.ab.size() == 1 {
+            let tile = 2 * u64::from(i.bm) * u64::from(i.bn) * problem.k;
+            (main_loop.tiling.tiles * tile) as f64
+        } else {
+            problem.flops()
+        };
         let fetched = fetched_bytes(i, main_loop.tiling.clusters() * main_loop.k_tiles);
         Self {
             traffic,
@@ -66,7 +73,7 @@ impl<'t> Tiled<'t> {
             bytes_us,
             read_us,
             // With a factor of 1, a multiplication of 8 bits takes half the energy of one of 16.
-            power_us: power_us(power * problem.flops() * traffic.element / 2.0, fetched as f64, c),
+            power_us: power_us(power * multiplied * traffic.element / 2.0, fetched as f64, c),
             beyond_l2: traffic.operand_bytes() > L2_BYTES as f64,
             main_loop,
         }
@@ -84,6 +91,11 @@ impl<'t> Tiled<'t> {
         let MainLoop { mma_us, sm_us, l2_us, issue_us, outside_us, step, .. } = self.main_loop;
         let longest = longest([mma_us, ctas as f64 * l2_us, sm_us * pair]);
         step * (issue_us + longest + clusters as f64 * outside_us)
+    }
+
+    /// Factor of the fix-up for these operands.
+    pub(super) fn fixup_slower(&self) -> f64 {
+        if self.traffic.problem.ab.size() == 1 { self.traffic.c.e4m3_fixup } else { 1.0 }
     }
 
     /// Factor of the time of a k tile of the split tiles, for 8-bit floats: their clusters are at other k tiles, as in
@@ -159,7 +171,7 @@ impl<'t> Tiled<'t> {
             let elements = f64::from(i.bm * i.bn);
             let traffic = ctas * c.fixup_traffic_us_per_element;
             if givers > 0.0 {
-                fixup_us = c.fixup_us + elements * (partials + traffic);
+                fixup_us = self.fixup_slower() * (c.fixup_us + elements * (partials + traffic));
                 of_memory_us = fixup_us * c.fixup_of_memory.min(c.fixup_of_memory_left);
             }
         }
