@@ -110,8 +110,8 @@ fn families_are_listed_and_the_pick_is_marked() {
     let size = ["--m", "72", "--n", "128", "--k", "256"];
     for (options, kernels, note) in [
         (&["--dtype", "e4m3"][..], 18, false),
-        (&["--dtype", "e4m3", "--fast-accum"], 13, false),
-        (&["--dtype", "e4m3", "--scales", "block"], 4, false),
+        (&["--dtype", "e4m3", "--fast-accum"], 17, false),
+        (&["--dtype", "e4m3", "--scales", "block"], 10, false),
         (&["--dtype", "e4m3", "--with-c"], 1, true),
         (&["--dtype", "e4m3", "--out-dtype", "e4m3"], 4, true),
         (&["--dtype", "e5m2xe4m3"], 1, true),

@@ -9,7 +9,9 @@ use isa::kernel::KernelArg;
 use pipeline::cta::{ClusterShape, Role};
 use pipeline::grid::{DependentSlice, Waited};
 use pipeline::prelude::*;
-use pipeline::ring::{BlockScaled, BlockScaledSwapAb, EmptySlot, MmaReaders, MmaReads, Name, Stage};
+use pipeline::ring::{
+    BlockScaled, BlockScaledSwapAb, EmptySlot, MmaReaders, MmaReads, Name, Stage,
+};
 use pipeline::tile::{Load, TileShape, Vector};
 
 /// Elements along K that have one scale factor: those of a k tile.

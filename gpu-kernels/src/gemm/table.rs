@@ -109,6 +109,7 @@ product! {
         _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
         _128x160_4x2(128 x 160, cluster 4 x 2, Cooperative);
+        _128x144_4x1(128 x 144, cluster 4 x 1, Cooperative);
         _128x128_4x2(128 x 128, cluster 4 x 2, Cooperative);
         _128x112_4x2(128 x 112, cluster 4 x 2, Cooperative);
         _64x192_4x1_pp(64 x 192, cluster 4 x 1, Pingpong);
