@@ -23,41 +23,42 @@ type e5m2 = float8::F8E5M2;
 
 /// Compiles the kernels of one mix: a table with promoted sums and one with fast accumulation.
 macro_rules! mix {
-    ($a:ident x $b:ident, $promoted:ident: $name:ident($($row:tt)*), $fast:ident: $fast_name:ident) => {
-        crate::gemm_kernels! {
-            #[doc = concat!("The kernels of A of ", stringify!($a), " and B of ", stringify!($b), ". Sums are promoted.")]
-            pub(crate) static $promoted: Scaled<'static>;
-            #[cfg(feature = "gemm-e5m2")]
-            $name: $a => bf16, $($row)*, SplitN, promoted 64, times $b;
-        }
-        crate::gemm_kernels! {
-            #[doc = concat!("The kernels of A of ", stringify!($a), " and B of ", stringify!($b), ", with fast accumulation.")]
-            pub(crate) static $fast: Scaled<'static>;
-            #[cfg(feature = "gemm-e5m2")]
-            $fast_name: $a => bf16, 128 x 128, cluster 2 x 1, Cooperative, times $b;
+    ($a:ident x $b:ident as $mix:ident, $promoted:ident, $fast:ident) => {
+        pastey::paste! {
+            crate::gemm_kernels! {
+                #[doc = concat!("The kernels of A of ", stringify!($a), " and B of ", stringify!($b), ". Sums are promoted.")]
+                pub(crate) static $promoted: Scaled<'static>;
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_128x256_2x1>]: $a => bf16, 128 x 256, cluster 2 x 1, SplitN, promoted 64, times $b;
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_128x128_2x1>]: $a => bf16, 128 x 128, cluster 2 x 1, Cooperative, promoted 128, times $b;
+                // For D of few rows. The kernel's A is the product's B.
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_64x64t_1x1>]: $b => bf16, 64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped,
+                    times $a;
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_16x64t_1x1>]: $b => bf16, 64 x 16, cluster 1 x 1, Cooperative, promoted 16, operands swapped,
+                    times $a;
+            }
+            crate::gemm_kernels! {
+                #[doc = concat!("The kernels of A of ", stringify!($a), " and B of ", stringify!($b), ", with fast accumulation.")]
+                pub(crate) static $fast: Scaled<'static>;
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_128x128_2x1_fast>]: $a => bf16, 128 x 128, cluster 2 x 1, Cooperative, times $b;
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_64x64t_1x1_fast>]: $b => bf16, 64 x 64, cluster 1 x 1, Cooperative, operands swapped, times $a;
+            }
         }
     };
 }
 
 // A device build that records traces has none of these.
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
-mix!(
-    e5m2 x e4m3,
-    E5M2_E4M3: gemm_e5m2xe4m3_bf16_128x256_2x1(128 x 256, cluster 2 x 1),
-    E5M2_E4M3_FAST: gemm_e5m2xe4m3_bf16_128x128_2x1_fast
-);
+mix!(e5m2 x e4m3 as e5m2xe4m3, E5M2_E4M3, E5M2_E4M3_FAST);
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
-mix!(
-    e4m3 x e5m2,
-    E4M3_E5M2: gemm_e4m3xe5m2_bf16_128x256_2x1(128 x 256, cluster 2 x 1),
-    E4M3_E5M2_FAST: gemm_e4m3xe5m2_bf16_128x128_2x1_fast
-);
+mix!(e4m3 x e5m2 as e4m3xe5m2, E4M3_E5M2, E4M3_E5M2_FAST);
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
-mix!(
-    e5m2 x e5m2,
-    E5M2_E5M2: gemm_e5m2_bf16_64x128_1x1(64 x 128, cluster 1 x 1),
-    E5M2_E5M2_FAST: gemm_e5m2_bf16_128x128_2x1_fast
-);
+mix!(e5m2 x e5m2 as e5m2, E5M2_E5M2, E5M2_E5M2_FAST);
 
 /// The table for A and B of these types, one of them e5m2; `None` for other types.
 #[cfg(not(target_arch = "nvptx64"))]

@@ -176,6 +176,10 @@ crate::gemm_kernels! {
     // The store buffers are half as large as those that `most_stages` counts, so that one more stage fits.
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_32x64t_1x1: e4m3 => e4m3, 64 x 32, cluster 1 x 1, Cooperative, promoted 32, stages 18, operands swapped;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_64x64t_1x1: e4m3 => e4m3, 64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_128x112_2x1: e4m3 => e4m3, 128 x 112, cluster 2 x 1, Cooperative, promoted 112;
 }
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
@@ -186,6 +190,8 @@ crate::gemm_kernels! {
     gemm_e4m3_e4m3_128x256_2x1_fast: e4m3 => e4m3, 128 x 256, cluster 2 x 1, SplitN;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x128_1x1_fast: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_64x64t_1x1_fast: e4m3 => e4m3, 64 x 64, cluster 1 x 1, Cooperative, operands swapped;
 }
 
 /// Adds `beta` · C behind the scales. With a beta of 0 C does not matter, NaN or not, as in BLAS.

@@ -9,19 +9,6 @@ use host::{Buffer, Device, Dtype, Error, SimConfig};
 use isa::kernel::{Image, KernelMeta};
 use std::sync::LazyLock;
 
-/// What is compiled for this test: tiles of 192 columns have three units of 64, which may belong to two blocks of B.
-mod units {
-    use float8::F8E4M3;
-    use gpu_kernels::gemm::Linear;
-    use half::bf16;
-
-    gpu_kernels::gemm_kernels! {
-        /// A kernel with units of 64 columns.
-        pub static KERNELS: Linear;
-        block_128x192: F8E4M3 => bf16, 128 x 192, cluster 2 x 1, SplitN, promoted 96, block scaled;
-    }
-}
-
 /// What the model needs of an image: the facts of its kernels.
 fn image(rows: &[Instance]) -> &'static Image {
     let kernels: Vec<KernelMeta> = rows.iter().map(|instance| instance.desc.meta).collect();
@@ -36,19 +23,11 @@ fn image(rows: &[Instance]) -> &'static Image {
     }))
 }
 static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| image(&BLOCK_SCALED_INSTANCES));
-static UNITS: LazyLock<&'static Image> = LazyLock::new(|| image(&units::KERNELS));
 
 fn gemm(seed: u64) -> (Device, Gemm) {
     let device = Device::sim(SimConfig { sms: 4, seed, ..SimConfig::default() });
     let gemm = Gemm::block_scaled(&device, &IMAGE).unwrap();
     (device, gemm)
-}
-
-/// The kernels of the table, and those of this test.
-fn both(seed: u64) -> [(Device, Gemm); 2] {
-    let (device, of_table) = gemm(seed);
-    let own = Gemm::with_instances(&device, &UNITS, units::KERNELS).unwrap();
-    [(device.clone(), of_table), (device, own)]
 }
 
 fn problem(instance: &Instance, [m, n, k]: [usize; 3]) -> GemmProblem {
@@ -163,7 +142,7 @@ fn every_kernel_sums_exactly_with_residues() {
     // once in place and once in a padded copy. One k tile, or more than stages.
     for (seed, size) in [(1, [201, 456, 656]), (2, [72, 200, 1048]), (3, [130, 136, 100])] {
         let case = Case::exact(size, seed);
-        for (device, gemm) in [seed, 10 + seed].into_iter().flat_map(both) {
+        for (device, gemm) in [seed, 10 + seed].map(gemm) {
             for (index, instance) in gemm.instances().iter().enumerate() {
                 let plan = gemm.plan_with(&problem(instance, size), index).unwrap();
                 let name = instance.desc.meta.name();
