@@ -33,9 +33,4 @@ pub enum Error {
         /// The least value.
         least: u64,
     },
-    /// A plan whose operands have scales was timed with operands that have none.
-    #[error(
-        "benchmark: the plan's operands have scales; make its operands with Bench::with_scales"
-    )]
-    NoScales,
 }

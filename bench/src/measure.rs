@@ -171,8 +171,8 @@ impl Bench {
     ///
     /// # Errors
     /// [`Error::Setting`] without plans; [`host::Error::OutOfBuffer`] for a problem larger than those
-    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; [`Error::NoScales`] for a plan that needs scales;
-    /// errors of the launches.
+    /// given to [`Bench::new`]; [`host::Error::OperandC`] for a plan with C;
+    /// [`host::Error::ScalesOfKernel`] for a plan that needs scales; errors of the launches.
     pub fn measure<E: Launch>(
         &mut self,
         plans: &[GemmPlan<E>],
@@ -287,7 +287,10 @@ impl Bench {
     }
 
     /// The scales of a problem, if the operands have any.
-    pub(super) fn scales(&self, problem: &GemmProblem) -> Result<Option<ProductScales>, Error> {
+    ///
+    /// # Errors
+    /// [`host::Error::OutOfBuffer`] for a product that is larger than those given to [`Bench::with_scales`].
+    pub fn scales(&self, problem: &GemmProblem) -> Result<Option<ProductScales>, Error> {
         Ok(self.scales.as_ref().map(|pool| pool.scales(problem)).transpose()?)
     }
 

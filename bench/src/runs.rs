@@ -141,7 +141,7 @@ impl<E: Launch> Contender for OursRuns<'_, E> {
         self.plan.describe().kernel.as_ref().map_or("warpipe", |kernel| &kernel.name)
     }
     fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        E::launch(&self.bound[set], self.scales, stream)
+        Ok(E::launch(&self.bound[set], self.scales, stream)?)
     }
 }
 

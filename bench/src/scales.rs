@@ -3,7 +3,6 @@
 //! All scales of A are 2 and all of B are 1/2. So the product is that of the operands alone, exactly, and a kernel that leaves out
 //! the scales of one operand is wrong by a factor of 2.
 
-use crate::error::Error;
 use gpu_kernels::gemm::{Epilogue, Linear, Scaled};
 use host::gemm::{BlockScales, BoundGemm, GemmProblem, OperandScales};
 use host::{Buffer, Device, Dtype, Stream, data};
@@ -102,13 +101,13 @@ pub trait Launch: Epilogue + Sized {
     /// Queues a launch of a bound plan, with the scales of its operands if they have any.
     ///
     /// # Errors
-    /// [`Error::NoScales`] for a plan that needs scales; errors of the launch, among them those of scales that the plan does not
-    /// take.
+    /// [`host::Error::ScalesOfKernel`] for a plan that needs scales; errors of the launch, among them those of scales that the
+    /// plan does not take.
     fn launch(
         bound: &BoundGemm<'_, Self>,
         scales: Option<&ProductScales>,
         stream: &Stream,
-    ) -> Result<(), Error>;
+    ) -> Result<(), host::Error>;
 }
 
 impl Launch for Linear {
@@ -116,12 +115,12 @@ impl Launch for Linear {
         bound: &BoundGemm<'_>,
         scales: Option<&ProductScales>,
         stream: &Stream,
-    ) -> Result<(), Error> {
+    ) -> Result<(), host::Error> {
         let Some(ProductScales { a, b, pitches: [a_pitch, b_pitch], .. }) = scales else {
-            return Ok(bound.run(1.0, 0.0, stream)?);
+            return bound.run(1.0, 0.0, stream);
         };
         let scales = BlockScales { a, a_pitch: *a_pitch, b, b_pitch: *b_pitch };
-        Ok(bound.run_block_scaled(scales, Linear { alpha: 1.0, beta: 0.0 }, stream)?)
+        bound.run_block_scaled(scales, Linear { alpha: 1.0, beta: 0.0 }, stream)
     }
 }
 
@@ -130,9 +129,12 @@ impl Launch for Scaled<'static> {
         bound: &BoundGemm<'_, Self>,
         scales: Option<&ProductScales>,
         stream: &Stream,
-    ) -> Result<(), Error> {
-        let ProductScales { a, b, .. } = scales.ok_or(Error::NoScales)?;
-        Ok(bound.run_scaled(OperandScales { a, b }, 1.0, stream)?)
+    ) -> Result<(), host::Error> {
+        let Some(ProductScales { a, b, .. }) = scales else {
+            let (kernel, right) = ("the plan's kernel".to_owned(), "Bench::with_scales");
+            return Err(host::Error::ScalesOfKernel { kernel, applies: "scales", right });
+        };
+        bound.run_scaled(OperandScales { a, b }, 1.0, stream)
     }
 }
 

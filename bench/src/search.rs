@@ -83,8 +83,8 @@ impl Bench {
     ///
     /// # Errors
     /// [`Error::Setting`] without plans; [`host::Error::OutOfBuffer`] for a problem larger than those given to
-    /// [`Bench::new`]; [`host::Error::OperandC`] for a plan with C; [`Error::NoScales`] for a plan that needs scales; errors of
-    /// the launches.
+    /// [`Bench::new`]; [`host::Error::OperandC`] for a plan with C;
+    /// [`host::Error::ScalesOfKernel`] for a plan that needs scales; errors of the launches.
     pub fn search<E: Launch>(
         &self,
         plans: &[GemmPlan<E>],
