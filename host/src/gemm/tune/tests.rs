@@ -1,10 +1,14 @@
 use super::*;
+use gpu_kernels::gemm::e5m2::e5m2_instances;
+use gpu_kernels::gemm::fused::FusedElement;
 use gpu_kernels::gemm::integer::{INT8_INSTANCES, INT8_SCALED_INSTANCES};
 use gpu_kernels::gemm::quantised::{E4M3_FAST_INSTANCES, E4M3_INSTANCES, SCALED_C_INSTANCES};
 use gpu_kernels::gemm::{
     BLOCK_SCALED_INSTANCES, FAST_ACCUM_INSTANCES, INSTANCES, SCALED_INSTANCES,
 };
-use std::collections::HashMap;
+use half::{bf16, f16};
+use isa::kernel::Dtype::{E4m3, E5m2};
+use std::collections::{HashMap, HashSet};
 
 /// The families of a table, which all have kernels.
 fn families(rows: &[Instance]) -> Vec<String> {
@@ -24,9 +28,10 @@ fn a_family_is_the_name_before_the_tile_and_how_sums_are_scaled() {
     assert!(families(BLOCK_SCALED_INSTANCES.rows).contains(&block));
 }
 
+/// Two products of one size have one entry only if one table computes both: their types, their C and their family say so.
 #[test]
 fn no_two_tables_share_a_key() {
-    let tables = [
+    let mut tables = vec![
         INSTANCES.rows,
         SCALED_INSTANCES.rows,
         FAST_ACCUM_INSTANCES.rows,
@@ -36,13 +41,26 @@ fn no_two_tables_share_a_key() {
         SCALED_C_INSTANCES.rows,
         INT8_INSTANCES.rows,
         INT8_SCALED_INSTANCES.rows,
+        bf16::fused().rows,
+        bf16::gated().rows,
+        f16::fused().rows,
+        f16::gated().rows,
     ];
+    for mix in [[E5m2, E4m3], [E4m3, E5m2], [E5m2, E5m2]] {
+        tables.extend([false, true].map(|fast| e5m2_instances(mix, fast).unwrap().rows));
+    }
     let mut of = HashMap::new();
     for (table, rows) in tables.into_iter().enumerate() {
+        assert!(!rows.is_empty(), "table {table}");
+        // The first row for a product says the family of all of them.
+        let mut keys = HashSet::new();
         for row in rows {
+            keys.insert((row.ab, row.b, row.out, row.has_c));
             let key = (family(row), row.ab, row.b, row.out, row.has_c);
             assert_eq!(*of.entry(key.clone()).or_insert(table), table, "{key:?}");
         }
+        let families = of.values().filter(|&&other| other == table).count();
+        assert_eq!(families, keys.len(), "a product of table {table} has two families");
     }
 }
 
