@@ -6,6 +6,7 @@ use super::check::{Judged, with_product};
 use super::error::Error;
 use super::family::{FamilyArgs, refuse_with_layouts};
 use super::grouped::Grouped;
+use super::instance::Which;
 use super::layer::{Epilogue, Layer};
 use super::operands::{Generate, Operands, file_dtype};
 use super::output::Output;
@@ -16,7 +17,7 @@ use super::scaled::{self, ScaleOf, ScalesOf};
 use super::scaled_plan::Ways;
 use super::strided;
 use super::tune::{TuneArgs, Tuner};
-use host::gemm::{Gemm, GemmProblem, PlanInfo};
+use host::gemm::{GemmProblem, PlanInfo};
 use host::reference::FULL;
 use host::{Buffer, Device, SimConfig};
 use isa::kernel::Dtype;
@@ -145,41 +146,17 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let output = args.output()?;
     let mut tuner = Tuner::new(&args.tuning)?;
     let device = open(args.device, progress.model())?;
-    let (operands, scales) = progress.step("reading the operands", || args.operands())?;
-    let problem = operands.problem;
-    let beta = args.beta.unwrap_or(if problem.beta_c { 1.0 } else { 0.0 });
+    let product = progress.step("reading the operands", || args.product())?;
+    let (problem, [_, beta]) = (product.operands.problem, product.factors);
 
-    let with = match (&args.family.epilogue, scales) {
-        (Some(epilogue), _) => {
-            let bias = args.bias.as_ref();
-            With::Epilogue(Layer::new(epilogue, bias, &operands, [args.alpha, beta])?)
-        }
-        (None, Some(scales)) => With::Scales(scales, args.ways(beta)),
-        (None, None) => With::Nothing,
-    };
-    let product = Product { operands, with, factors: [args.alpha, beta] };
-
-    let what = format!("multiplying on {}", device.describe());
-    let ran = match (&mut tuner, &product.with) {
-        (None, _) => progress.step(&what, || product.run(&device, None))?,
-        (Some(tuner), With::Nothing) => {
-            let gemm = Gemm::new(&device, &warpipe::GEMM_IMAGE)?;
-            let tell = |text: &str| if args.json { Ok(()) } else { say(text) };
-            let plan =
-                progress.step("tuning", || tuner.plan(&device, &gemm, &problem, None, tell))?;
-            progress.step(&what, || product.run_plan(&device, &plan))?
-        }
-        (Some(_), With::Epilogue(_)) => {
-            return Err(Error::Usage("a tune cache has no products with --epilogue".to_owned()));
-        }
-        (Some(_), With::Scales(..)) => {
-            let usage = "a tune cache has no products of operands of 8 bits";
-            return Err(Error::Usage(usage.to_owned()));
-        }
-    };
+    let tuning = if args.tuning.tune() { "tuning and " } else { "" };
+    let what = format!("{tuning}multiplying on {}", device.describe());
+    let which = tuner.as_mut().map_or(Which::Picked, Which::Tuned);
+    let ran = progress.step(&what, || product.run(&device, which))?;
     let product::Run { plan, d, seconds, amax } = ran;
 
-    let check = if args.check {
+    // What a search found is checked once, before it is kept.
+    let check = if args.check || tuner.as_ref().is_some_and(Tuner::found) {
         Some(progress.step("comparing with an f64 product", || product.judge(&d))?)
     } else {
         None
@@ -191,12 +168,19 @@ pub fn run(args: &Args) -> Result<(), Error> {
         amax_compared = Some(judged.is_some());
         verdict = verdict.and(judged.unwrap_or(Ok(())));
     }
+    let found = match &mut tuner {
+        Some(tuner) if verdict.is_ok() => tuner.keep()?,
+        _ => None,
+    };
     // A result that failed its check is not written.
     if let (Some(output), Ok(())) = (&output, &verdict) {
         let shape = [problem.m as usize, product.columns() as usize];
         progress.step("writing", || output.write(file_dtype(problem.out), shape, &d))?;
     }
     drop(progress);
+    if let Some(found) = found.filter(|_| !args.json) {
+        say(&found)?;
+    }
     let report = Report {
         device: device.describe(),
         plan,
@@ -383,6 +367,21 @@ impl Args {
         Ways { alpha, beta, fast_accum: self.family.fast_accum, d_scale, amax }
     }
 
+    /// The product: operands that are read or generated, and what its family adds to them.
+    pub fn product(&self) -> Result<Product, Error> {
+        let (operands, scales) = self.operands()?;
+        let beta = self.beta.unwrap_or(if operands.problem.beta_c { 1.0 } else { 0.0 });
+        let factors = [self.alpha, beta];
+        let with = match (&self.family.epilogue, scales) {
+            (Some(epilogue), _) => {
+                With::Epilogue(Layer::new(epilogue, self.bias.as_ref(), &operands, factors)?)
+            }
+            (None, Some(scales)) => With::Scales(scales, self.ways(beta)),
+            (None, None) => With::Nothing,
+        };
+        Ok(Product { operands, with, factors })
+    }
+
     /// The operands, and the scales of those of 8 bits.
     fn operands(&self) -> Result<(Operands, Option<ScalesOf>), Error> {
         if let (Some(a), Some(b)) = (&self.a, &self.b) {
@@ -429,9 +428,6 @@ impl Args {
             && !(types.are_e4m3() && problem.out == Dtype::E4m3)
         {
             return usage("--d-scale and --amax are for operands of e4m3 and --out-dtype e4m3");
-        }
-        if problem.ab == Dtype::Tf32 && Tuner::new(&self.tuning)?.is_some() {
-            return usage("products of tf32 have no tune cache: omit the option");
         }
         let scales = self.a_scale.is_some() || self.b_scale.is_some();
         if !types.have_scales() {

@@ -1,7 +1,9 @@
 //! The kernels of a table: as rows, by name, and planned.
 
 use crate::error::Error;
-use host::gemm::{Gemm, GemmPlan, GemmProblem, Schedule};
+use crate::tune::Tuner;
+use host::Stream;
+use host::gemm::{BoundGemm, Gemm, GemmPlan, GemmProblem, Schedule};
 use warpipe::gpu_kernels::gemm::{Epilogue, Instance};
 
 /// The kernels of a table, whatever their epilogue.
@@ -46,15 +48,27 @@ impl<E: Epilogue> Kernels for Gemm<E> {
     }
 }
 
-/// A plan with a row of the table in a schedule, or with the picker's.
+/// Which plan of a product is made.
+pub enum Which<'t> {
+    /// The picker's.
+    Picked,
+    /// That with a row of the table in a schedule.
+    Row(usize, Schedule),
+    /// That of a tune cache, or the fastest of a search.
+    Tuned(&'t mut Tuner),
+}
+
+/// Makes a plan. A search queues its bound products with `queue`.
 pub fn planned<E: Epilogue>(
     gemm: &Gemm<E>,
     problem: &GemmProblem,
-    asked: Option<(usize, Schedule)>,
-) -> Result<GemmPlan<E>, host::Error> {
-    match asked {
-        Some((index, schedule)) => gemm.plan_scheduled(problem, index, schedule),
-        None => gemm.plan(problem),
+    which: Which<'_>,
+    queue: impl Fn(&BoundGemm<'_, E>, &Stream) -> Result<(), host::Error>,
+) -> Result<GemmPlan<E>, Error> {
+    match which {
+        Which::Picked => Ok(gemm.plan(problem)?),
+        Which::Row(index, schedule) => Ok(gemm.plan_scheduled(problem, index, schedule)?),
+        Which::Tuned(tuner) => tuner.plan(gemm, problem, queue),
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::check::{Judged, bound};
 use super::error::Error;
-use super::instance::{Kernels, planned};
+use super::instance::{Kernels, Which, planned};
 use super::operands::{Operands, file_dtype};
 use super::tensor_file;
 use super::{args::TensorRef, gemm::timed};
 use host::data::{decode, encode, normal};
 use host::dtype_name;
-use host::gemm::{FusedGemm, Fusion, GatedGemm, GemmProblem, PlanInfo, Schedule};
+use host::gemm::{FusedGemm, Fusion, GatedGemm, GemmProblem, PlanInfo};
 use host::reference::{Layer as Reference, Product};
 use host::{Buffer, Device, View};
 use isa::kernel::Dtype;
@@ -175,17 +175,22 @@ impl Layer {
         Fusion { alpha: self.alpha, beta, bias, activation, residual }
     }
 
-    /// Runs the product with a row of its table in a schedule, or with the picker's. Returns its plan, D and the seconds of
-    /// the run.
+    /// The same for a search, which reads C even if its factor is 0: a plan has a kernel of its own for that.
+    fn fusion_of_search<'s>(&self, bias: Option<&'s Buffer>) -> Fusion<'s> {
+        let fusion = self.fusion(bias);
+        if self.beta == 0.0 { Fusion { beta: 1.0, ..fusion } } else { fusion }
+    }
+
+    /// Plans the product and runs it. Returns its plan, D and the seconds of the run.
     pub fn run(
         &self,
         device: &Device,
         operands: &Operands,
-        asked: Option<(usize, Schedule)>,
-    ) -> Result<(PlanInfo, Vec<u8>, f64), host::Error> {
+        which: Which<'_>,
+    ) -> Result<(PlanInfo, Vec<u8>, f64), Error> {
         match operands.problem.ab {
-            Dtype::F16 => self.run_as::<f16>(device, operands, asked),
-            _ => self.run_as::<bf16>(device, operands, asked),
+            Dtype::F16 => self.run_as::<f16>(device, operands, which),
+            _ => self.run_as::<bf16>(device, operands, which),
         }
     }
 
@@ -193,23 +198,25 @@ impl Layer {
         &self,
         device: &Device,
         operands: &Operands,
-        asked: Option<(usize, Schedule)>,
-    ) -> Result<(PlanInfo, Vec<u8>, f64), host::Error> {
+        which: Which<'_>,
+    ) -> Result<(PlanInfo, Vec<u8>, f64), Error> {
         let problem = &operands.problem;
         let upload = |bytes: &Vec<u8>| device.upload(bytes);
         let bias = self.bias.as_ref().map(upload).transpose()?;
         let c = operands.c.as_ref().map(|c| upload(&c.data)).transpose()?;
         let (c, fusion) = (c.as_ref().map(View::from), self.fusion(bias.as_ref()));
-        let columns = self.columns(problem);
+        let (columns, of_search) = (self.columns(problem), self.fusion_of_search(bias.as_ref()));
         if self.epilogue.gated {
             let gemm = GatedGemm::<T>::gated(device, &warpipe::GEMM_IMAGE)?;
-            let plan = planned(&gemm, problem, asked)?;
+            let plan =
+                planned(&gemm, problem, which, |bound, stream| bound.run_fused(of_search, stream))?;
             let (d, seconds) =
                 timed(device, operands, columns, |a, b, d| plan.run_fused(a, b, c, d, fusion))?;
             return Ok((plan.describe().clone(), d, seconds));
         }
         let gemm = FusedGemm::<T>::fused(device, &warpipe::GEMM_IMAGE)?;
-        let plan = planned(&gemm, problem, asked)?;
+        let plan =
+            planned(&gemm, problem, which, |bound, stream| bound.run_fused(of_search, stream))?;
         let (d, seconds) =
             timed(device, operands, columns, |a, b, d| plan.run_fused(a, b, c, d, fusion))?;
         Ok((plan.describe().clone(), d, seconds))

@@ -3,12 +3,12 @@
 use super::check::Judged;
 use super::error::Error;
 use super::gemm::timed;
-use super::instance::planned;
+use super::instance::{Which, planned};
 use super::layer::Layer;
 use super::operands::Operands;
 use super::scaled::{self, ScalesOf};
 use super::scaled_plan::{Planned, Ways};
-use host::gemm::{Gemm, GemmPlan, PlanInfo, Schedule};
+use host::gemm::{Gemm, PlanInfo};
 use host::{Device, View};
 
 /// A product with its operands.
@@ -45,37 +45,36 @@ impl Product {
         }
     }
 
-    /// Runs the product with a row of its table in a schedule, or with the picker's.
-    pub fn run(&self, device: &Device, asked: Option<(usize, Schedule)>) -> Result<Run, Error> {
-        let operands = &self.operands;
+    /// Plans the product and runs it.
+    pub fn run(&self, device: &Device, which: Which<'_>) -> Result<Run, Error> {
+        let Self { operands, factors: [alpha, beta], .. } = self;
+        let columns = self.columns();
         match &self.with {
             With::Nothing => {
                 let gemm = Gemm::new(device, &warpipe::GEMM_IMAGE)?;
-                Ok(self.run_plan(device, &planned(&gemm, &operands.problem, asked)?)?)
+                // A search reads C even if its factor is 0: the plan has a kernel of its own for that.
+                let of_search = f32::from(operands.problem.beta_c);
+                let plan = planned(&gemm, &operands.problem, which, |bound, stream| {
+                    bound.run(1.0, of_search, stream)
+                })?;
+                let c = operands.c.as_ref().map(|c| device.upload(&c.data)).transpose()?;
+                let (d, seconds) = timed(device, operands, columns, |a, b, d| {
+                    plan.run(a, b, c.as_ref().map(View::from), d, *alpha, *beta)
+                })?;
+                Ok(Run { plan: plan.describe().clone(), d, seconds, amax: None })
             }
             With::Scales(scales, ways) => {
-                let mut planned = Planned::new(device, operands, scales, *ways, asked)?;
-                let columns = self.columns();
+                let planned = Planned::new(device, operands, scales, *ways, which)?;
                 let (d, seconds) =
                     timed(device, operands, columns, |a, b, d| planned.run(a, b, d))?;
                 let (plan, amax) = (planned.describe().clone(), planned.amax()?);
                 Ok(Run { plan, d, seconds, amax })
             }
             With::Epilogue(layer) => {
-                let (plan, d, seconds) = layer.run(device, operands, asked)?;
+                let (plan, d, seconds) = layer.run(device, operands, which)?;
                 Ok(Run { plan, d, seconds, amax: None })
             }
         }
-    }
-
-    /// Runs a plan of the product, which has neither scales nor an epilogue.
-    pub fn run_plan(&self, device: &Device, plan: &GemmPlan) -> Result<Run, host::Error> {
-        let Self { operands, factors: [alpha, beta], .. } = self;
-        let c = operands.c.as_ref().map(|c| device.upload(&c.data)).transpose()?;
-        let (d, seconds) = timed(device, operands, self.columns(), |a, b, d| {
-            plan.run(a, b, c.as_ref().map(View::from), d, *alpha, *beta)
-        })?;
-        Ok(Run { plan: plan.describe().clone(), d, seconds, amax: None })
     }
 
     /// Compares `d` with the product in f64.

@@ -301,6 +301,20 @@ fn tune_caches() {
     refused(&[&["gemm"], &sizes[..], &["--tune"]].concat(), &["--tune-cache"]);
     let tune = ["--tune", "--tune-cache", &none];
     refused(&[&["gemm"], &sizes[..], &tune].concat(), &["needs a GPU"]);
+    // Nor has another family times on the model, and these can't be tuned anywhere.
+    let wide = ["gemm", "--m", "8", "--n", "16", "--k", "16", "--device", "sim"];
+    for (more, words) in [
+        ("--dtype e4m3 --scales block", ["needs a GPU", "SM model"]),
+        ("--epilogue bias+gelu", ["needs a GPU", "SM model"]),
+        ("--beta 1", ["needs a GPU", "SM model"]),
+        ("--layout nn", ["--layout", "no --tune or --tune-cache"]),
+    ] {
+        let more: Vec<&str> = more.split(' ').collect();
+        refused(&[&wide[..], &more, &tune].concat(), &words);
+    }
+    let groups = f.folder.arg("groups.txt");
+    let grouped = ["gemm", "--groups", &groups, "--n", "8", "--k", "8"];
+    refused(&[&grouped[..], &tune].concat(), &["a tune cache has no products with --groups"]);
     let unwritable = f.folder.arg("no/such/folder/cache.json");
     let tune = ["--tune", "--tune-cache", &unwritable];
     refused(&[&["gemm"], &sizes[..], &tune].concat(), &["cannot write", "no/such/folder"]);

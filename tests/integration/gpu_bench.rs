@@ -264,3 +264,57 @@ fn a_tuned_product_is_planned_from_the_cache() {
     let both = std::fs::read_to_string(&cache).expect("the cache");
     assert_eq!(both.matches("\"instance\"").count(), 2, "{both}");
 }
+
+#[test]
+fn each_family_is_tuned_checked_and_planned_from_the_cache() {
+    let Some(_gpu) = gpu("each_family_is_tuned_checked_and_planned_from_the_cache") else { return };
+    let folder = Folder::new();
+    let cache = folder.arg("cache.json");
+    let run = |options: &str, tune: &[&str]| {
+        let sizes = ["gemm", "--m", "200", "--n", "512", "--k", "1024", "--json"];
+        let options: Vec<&str> = options.split_whitespace().collect();
+        let tune = [&["--tune-cache", cache.as_str()], tune].concat();
+        let (code, stdout, stderr) = outcome(&warpipe([&sizes[..], &options, &tune].concat()));
+        assert_eq!((code, stderr.as_str()), (0, ""), "{options:?}: {stdout}");
+        serde_json::from_str::<Value>(&stdout).expect("JSON")
+    };
+    let families = [
+        "--beta 2",
+        "--dtype tf32",
+        "--dtype e4m3",
+        "--dtype e4m3 --scales row --fast-accum",
+        "--dtype e4m3 --scales block",
+        "--dtype e4m3 --beta 0",
+        "--dtype e4m3 --out-dtype e4m3 --d-scale 2 --amax",
+        "--dtype e5m2xe4m3",
+        "--dtype int8",
+        "--dtype int8 --out-dtype bf16",
+        "--epilogue bias+gelu",
+        "--epilogue swiglu",
+    ];
+    for (already, options) in families.into_iter().enumerate() {
+        let tuned = run(options, &["--tune", "--tune-limit", "0.5"]);
+        // A find is checked, whether or not --check is given.
+        assert_eq!(tuned["check"]["passed"], true, "{options}: {tuned}");
+        let kept = std::fs::read_to_string(&cache).expect("the cache");
+        assert_eq!(kept.matches("\"instance\"").count(), already + 1, "{options}: {kept}");
+        let known = run(options, &[]);
+        let kernel = |report: &Value| report["plan"]["kernel"]["name"].clone();
+        assert_eq!((kernel(&known), &known["check"]), (kernel(&tuned), &Value::Null), "{options}");
+        let why = known["plan"]["kernel"]["why"].as_str().expect("text");
+        assert!(why.starts_with("the tune cache has it"), "{options}: {why}");
+    }
+    // The benchmark has the same entries.
+    let shape = ["--shape", "200x512x1024", "--tune", "--tune-cache", &cache];
+    for scales in ["tensor", "block"] {
+        let report = bench(&[&shape[..], &["--dtype", "e4m3", "--scales", scales]].concat());
+        assert_eq!(report["lines"][0]["right"], true, "{report}");
+    }
+    let kept = std::fs::read_to_string(&cache).expect("the cache");
+    assert_eq!(kept.matches("\"instance\"").count(), families.len(), "{kept}");
+    let report =
+        bench(&[&shape[..], &["--dtype", "e4m3", "--fast-accum", "--out-dtype", "f16"]].concat());
+    assert_eq!(report["lines"][0]["right"], true, "{report}");
+    let kept = std::fs::read_to_string(&cache).expect("the cache");
+    assert_eq!(kept.matches("\"instance\"").count(), families.len() + 1, "{kept}");
+}

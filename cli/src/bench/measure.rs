@@ -6,8 +6,8 @@ use crate::error::Error;
 use crate::instance;
 use crate::progress::Progress;
 use crate::tune::Tuner;
-use host::Device;
-use host::gemm::{Gemm, GemmPlan, GemmProblem, ScaledGemm};
+use host::gemm::{BoundGemm, Gemm, GemmPlan, GemmProblem, ScaledGemm};
+use host::{Device, Stream, dtype_name};
 use std::time::{SystemTime, UNIX_EPOCH};
 use warpipe_bench::cublaslt::{CublasLt, CublasLtPlan};
 use warpipe_bench::line::{Line, heading, text_of};
@@ -20,27 +20,16 @@ pub fn measure(
     args: &Args,
     device: &Device,
     items: &[Item],
-    mut tuner: Option<Tuner>,
+    tuner: Option<Tuner>,
     tell: impl Fn(&str) -> Result<(), Error>,
 ) -> Result<Report, Error> {
     let (types, image) = (args.types()?, &warpipe::GEMM_IMAGE);
     let timing = Timing { args, types, device, items };
     match types.scales {
-        None => {
-            let gemm = Gemm::new(device, image)?;
-            let plan = |bench: &Bench, problem: &GemmProblem| match &mut tuner {
-                Some(tuner) => Ok(vec![tuner.plan(device, &gemm, problem, Some(bench), &tell)?]),
-                None => plans(args, &gemm, problem),
-            };
-            timing.measure(&gemm, plan, &tell)
-        }
-        Some(ScaleOf::Block) => {
-            let gemm = Gemm::block_scaled(device, image)?;
-            timing.measure(&gemm, |_, problem| known(args, &gemm, problem, tuner.as_ref()), &tell)
-        }
+        None => timing.measure(&Gemm::new(device, image)?, tuner, tell),
+        Some(ScaleOf::Block) => timing.measure(&Gemm::block_scaled(device, image)?, tuner, tell),
         Some(_) => {
-            let gemm = ScaledGemm::scaled(device, image, types.fast_accum)?;
-            timing.measure(&gemm, |_, problem| known(args, &gemm, problem, tuner.as_ref()), &tell)
+            timing.measure(&ScaledGemm::scaled(device, image, types.fast_accum)?, tuner, tell)
         }
     }
 }
@@ -54,11 +43,11 @@ struct Timing<'a> {
 }
 
 impl Timing<'_> {
-    /// Measures the products with kernels that compute them, in the plans that `planned` makes.
+    /// Measures the products with kernels that compute them, in the plans of the tune cache or of the other options.
     fn measure<E: Launch>(
         &self,
         gemm: &Gemm<E>,
-        mut planned: impl FnMut(&Bench, &GemmProblem) -> Result<Vec<GemmPlan<E>>, Error>,
+        mut tuner: Option<Tuner>,
         tell: impl Fn(&str) -> Result<(), Error>,
     ) -> Result<Report, Error> {
         let Self { args, types, device, items } = *self;
@@ -89,7 +78,10 @@ impl Timing<'_> {
             if lines.last().is_none_or(|line| line.suite != *suite) {
                 tell(&format!("\n{}\n{}", types.title(suite), heading()))?;
             }
-            let plans = planned(&bench, problem)?;
+            let plans = match &mut tuner {
+                Some(tuner) => vec![self.tuned(tuner, gemm, &bench, problem, &tell)?],
+                None => plans(args, gemm, problem)?,
+            };
             if items.len() == 1 {
                 tell(&plans[0].describe().to_string())?;
             }
@@ -117,6 +109,30 @@ impl Timing<'_> {
             lines,
             summaries,
         })
+    }
+
+    /// The plan of the tune cache, or the fastest of a search, whose result is compared with the f64 product.
+    fn tuned<E: Launch>(
+        &self,
+        tuner: &mut Tuner,
+        gemm: &Gemm<E>,
+        bench: &Bench,
+        problem: &GemmProblem,
+        tell: impl Fn(&str) -> Result<(), Error>,
+    ) -> Result<GemmPlan<E>, Error> {
+        let scales = bench.scales(problem)?;
+        let queue =
+            |bound: &BoundGemm<'_, E>, stream: &Stream| E::launch(bound, scales.as_ref(), stream);
+        let plan = tuner.plan(gemm, problem, queue)?;
+        if tuner.found() {
+            let (check, bound) = (bench.check(&plan)?, self.types.bound(problem));
+            if !check.below(bound) {
+                let (error, dtype) = (check.error(), dtype_name(problem.out));
+                return Err(Error::Check { error, bound, dtype, k: problem.k });
+            }
+        }
+        tuner.keep()?.map_or(Ok(()), |found| tell(&found))?;
+        Ok(plan)
     }
 }
 
@@ -173,19 +189,6 @@ pub fn rival(args: &Args, device: &Device) -> Result<(Option<CublasLt>, Option<S
         Some(Ok(lt)) => Ok((Some(lt), None)),
         Some(Err(e @ warpipe_bench::Error::NoCublasLt { .. })) => Ok((None, Some(e.to_string()))),
         Some(Err(e)) => Err(e.into()),
-    }
-}
-
-/// The plan that the tune cache has, if there is one, or otherwise [`plans`].
-fn known<E: Launch>(
-    args: &Args,
-    gemm: &Gemm<E>,
-    problem: &GemmProblem,
-    tuner: Option<&Tuner>,
-) -> Result<Vec<GemmPlan<E>>, Error> {
-    match tuner.map(|tuner| tuner.known(gemm, problem)).transpose()?.flatten() {
-        Some(plan) => Ok(vec![plan]),
-        None => plans(args, gemm, problem),
     }
 }
 

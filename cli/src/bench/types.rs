@@ -53,9 +53,6 @@ impl Args {
             let text = "block scales are applied to each 128 of K: omit --fast-accum";
             return usage(text.to_owned());
         }
-        if self.tuning.tune() {
-            return usage("--tune times products of bf16 and f16; these are e4m3".to_owned());
-        }
         let out = self.out_dtype.unwrap_or(Dtype::Bf16);
         Ok(Types { ab, out, scales: Some(scales), fast_accum: self.fast_accum })
     }

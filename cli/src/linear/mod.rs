@@ -11,6 +11,7 @@ use crate::args::{DeviceArg, ScaleArg, TensorRef};
 use crate::check::Judged;
 use crate::error::Error;
 use crate::gemm::{open, timed};
+use crate::instance::Which;
 use crate::operands::{Matrix, Operands, check_size};
 use crate::output::Output;
 use crate::progress::Progress;
@@ -114,7 +115,7 @@ pub fn run(args: &Args) -> Result<(), Error> {
     let scales = ScalesOf { a: of_x, b: scales, of };
 
     let ways = Ways { alpha: 1.0, beta: 0.0, fast_accum: false, d_scale: None, amax: false };
-    let mut planned = Planned::new(&device, &operands, &scales, ways, None)?;
+    let planned = Planned::new(&device, &operands, &scales, ways, Which::Picked)?;
     let multiply = |a: &Buffer, b: &Buffer, d: &mut Buffer| planned.run(a, b, d);
     let name = format!("multiplying on {}", device.describe());
     let (d, seconds) = progress.step(&name, || timed(&device, &operands, n, multiply))?;

@@ -5,7 +5,7 @@ use crate::check::Judged;
 use crate::error::Error;
 use crate::family::FamilyArgs;
 use crate::grouped::{Groups, Operands as GroupedOperands};
-use crate::instance::Kernels;
+use crate::instance::{Kernels, Which};
 use crate::layer::{Epilogue, GATED_ROWS, Layer};
 use crate::operands::{Generate, Operands};
 use crate::product::{Product as Matrices, With};
@@ -182,7 +182,7 @@ impl Product for OfMatrices {
     }
 
     fn run(&self, device: &Device, schedule: Schedule) -> Result<Vec<u8>, Error> {
-        Ok(self.product.run(device, Some((self.index, schedule)))?.d)
+        Ok(self.product.run(device, Which::Row(self.index, schedule))?.d)
     }
 
     fn judge(&self, d: &[u8]) -> Result<Judged, host::Error> {
