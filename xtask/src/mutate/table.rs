@@ -3,7 +3,8 @@
 //! A mutation removes one check in the most direct way: it adds the method to the wrong type, makes the
 //! token `Copy`, makes the assertion true, removes the attribute, or unseals the trait.
 //!
-//! Five cases have no mutation. `04_another_stage_count`, `04_keys_for_values` and `09_another_side` compare type
+//! Six cases have no mutation. `15_part_read_in_flight` returns an accumulator in flight as its sums, which are another type.
+//! `04_another_stage_count`, `04_keys_for_values` and `09_another_side` compare type
 //! parameters, and only removing the parameter would make them compile. `07_before_init` calls an `unsafe` function of
 //! a trait, and every implementation would have to change. `44_columns` needs an instruction that PTX does
 //! not have.
@@ -494,6 +495,10 @@ mutations! {
         in "pipeline/src/mma/scale.rs",
             "impl<A, B, V, Ro: Role, const COUNT: usize, const UNIT: usize> PromoteTiles<MmaReads<Ro>>"
             => "impl<A, B, V, Rd: MmaReaders, const COUNT: usize, const UNIT: usize> PromoteTiles<Rd>";
+    "44_scales_of_columns_of_a_group":
+        in "pipeline/src/mma/scale.rs",
+            "impl<A, B, V, Ro: Role, const LANE: usize> PromoteTiles<MmaReads<Ro>>"
+            => "impl<A, B, V, Rd: MmaReaders, const LANE: usize> PromoteTiles<Rd>";
     "51_accumulator_not_started":
         in "pipeline/src/tensor/multiply.rs",
             "    EmptyAccumulator<N, Tag, G, FACTORS>
