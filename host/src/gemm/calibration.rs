@@ -175,8 +175,8 @@ calibration! {
     /// Fraction by which a k tile of 8-bit floats takes longer, and needs more power, where clusters that split tiles are at
     /// other k tiles.
     e4m3_out_of_step;
-    /// Factor of the fix-up with 8-bit floats: at the power limit their products leave the SMs a lower clock.
-    e4m3_fixup;
+    /// Added to each k tile with block scales: its slot has a third load, and the warps read the factors.
+    e4m3_scales_us;
 }
 
 impl Calibration {

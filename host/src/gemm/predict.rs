@@ -115,11 +115,10 @@ impl Prediction {
             n => {
                 let rounds = n.div_ceil(loaded_together(i));
                 let n = f64::from(n);
-                let us = c.fixup_us
+                c.fixup_us
                     + c.fixup_round_us * f64::from(rounds)
                     + elements * (c.fixup_store_us_per_element + c.fixup_load_us_per_element * n)
-                    + ctas as f64 * elements * c.fixup_traffic_us_per_element;
-                product.fixup_slower() * us
+                    + ctas as f64 * elements * c.fixup_traffic_us_per_element
             }
         };
         // Memory's part of the fix-up, and what it loses to few readers.

@@ -16,7 +16,7 @@
 //!
 //! [`PromotedAccumulator`]: super::PromotedAccumulator
 
-use super::promoted::{Regs, add, factors, wait};
+use super::promoted::{Regs, add, factors, issue, wait};
 use crate::cta::{ClusterShape, Warpgroup};
 use crate::mma::{Accumulator, PromoteTiles};
 use crate::ring::{FullSlot, MmaReaders, Name, RetiredSlot};
@@ -130,14 +130,8 @@ where
         Cl: ClusterShape,
     {
         const { assert!(N == St::COLUMNS, "a part has all columns of the tile of B") }
-        let regs = core::array::from_mut(&mut self.parts[part]);
-        // SAFETY: the group token proves four converged warps, and the slot token proves that the tiles have arrived.
-        // The slot and the registers stay inside `AlternatingInFlight` until a wait.
-        unsafe {
-            isa::wgmma::fence();
-            St::issue::<Rd, N, 1>(slot.data(), group.index(), 0, regs, false);
-            isa::wgmma::commit_group();
-        }
+        // SAFETY: the slot and the registers stay inside `AlternatingInFlight` until a wait.
+        unsafe { issue::<N, _, _, _, _>(&mut self.parts[part], slot, group, 0) };
     }
 }
 

@@ -131,6 +131,33 @@ where
     Accumulator::from_regs(regs)
 }
 
+/// Issues the product of the slot's columns from `first` on, and commits it as a wgmma group.
+///
+/// # Safety
+/// The slot and the registers stay where they are until a wait has retired the group.
+#[device]
+pub(super) unsafe fn issue<const W: usize, Rd, St, Tag, Cl>(
+    part: &mut Regs<W>,
+    slot: &FullSlot<St, Rd, Tag, Cl>,
+    group: &Warpgroup<Rd::Role, Cl>,
+    first: usize,
+) where
+    M64<W>: Shape,
+    Rd: MmaReaders,
+    St: PromoteTiles<Rd>,
+    Tag: Name,
+    Cl: ClusterShape,
+{
+    let regs = core::array::from_mut(part);
+    // SAFETY: the group token proves four converged warps, and the slot token proves that the tiles have arrived. The rest is
+    // the caller's contract.
+    unsafe {
+        isa::wgmma::fence();
+        St::issue::<Rd, W, 1>(slot.data(), group.index(), first, regs, false);
+        isa::wgmma::commit_group();
+    }
+}
+
 /// Adds a part, which is no longer in flight, to the sums of its columns, from column `first` on.
 ///
 /// To the compiler the part has had its values since the wgmma was issued. The fence keeps it from moving their first use
@@ -215,14 +242,8 @@ where
         Cl: ClusterShape,
     {
         const { assert!(P * W == St::COLUMNS, "the parts are all columns of the tile of B") }
-        let regs = core::array::from_mut(&mut self.parts[part % 2]);
-        // SAFETY: the group token proves four converged warps, and the slot token proves that the tiles have arrived.
-        // The slot and the registers stay inside `PromotedInFlight` or `LastPart` until a wait.
-        unsafe {
-            isa::wgmma::fence();
-            St::issue::<Rd, W, 1>(slot.data(), group.index(), part * W, regs, false);
-            isa::wgmma::commit_group();
-        }
+        // SAFETY: the slot and the registers stay inside `PromotedInFlight` or `LastPart` until a wait.
+        unsafe { issue::<W, _, _, _, _>(&mut self.parts[part % 2], slot, group, part * W) };
     }
 
     /// Adds part `part`, which is no longer in flight.

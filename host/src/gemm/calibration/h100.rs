@@ -67,7 +67,7 @@ impl Calibration {
         e4m3_block_scaled: 1.05,
         e4m3_power: 1.19,
         e4m3_out_of_step: 0.18,
-        e4m3_fixup: 1.0,
+        e4m3_scales_us: 0.01,
         kernels: [
             KernelTimes::of([64, 16], [1, 1], Swapped, [1.001, 0.306]),
             KernelTimes::of([64, 16], [1, 1], TwoFit, [1.037, 0.023]),

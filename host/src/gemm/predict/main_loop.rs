@@ -57,6 +57,7 @@ impl<'t> MainLoop<'t> {
             (_, 3..) => c.k_tile_three_groups_us,
             _ => c.k_tile_us,
         };
+        let scaled_us = if i.scale_granularity.is_some() { c.e4m3_scales_us } else { 0.0 };
         let (step, fixed_us) = c.of_kernel(i);
         let (mma, _) = c.of_operands(i);
         Self {
@@ -69,7 +70,7 @@ impl<'t> MainLoop<'t> {
             sm_us: (f64::from(i.bm + i.bn) + c.requested * (a + b)) * bytes / c.sm_bytes_per_us
                 * into_sm,
             l2_us: (a * larger(m) + b * larger(n)) * bytes / l2_rate,
-            issue_us,
+            issue_us: issue_us + scaled_us,
             outside_us: c.row_outside_us * outside,
             step,
             fixed_us,

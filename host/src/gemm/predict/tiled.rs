@@ -93,11 +93,6 @@ impl<'t> Tiled<'t> {
         step * (issue_us + longest + clusters as f64 * outside_us)
     }
 
-    /// Factor of the fix-up for these operands.
-    pub(super) fn fixup_slower(&self) -> f64 {
-        if self.traffic.problem.ab.size() == 1 { self.traffic.c.e4m3_fixup } else { 1.0 }
-    }
-
     /// Factor of the time of a k tile of the split tiles, for 8-bit floats: their clusters are at other k tiles, as in
     /// [`Self::out_of_step_us`]. Few tiles, which are all split, lose nothing in the records.
     pub(super) fn run_slower(&self, Schedule { clusters, streamed }: Schedule) -> f64 {
@@ -171,7 +166,7 @@ impl<'t> Tiled<'t> {
             let elements = f64::from(i.bm * i.bn);
             let traffic = ctas * c.fixup_traffic_us_per_element;
             if givers > 0.0 {
-                fixup_us = self.fixup_slower() * (c.fixup_us + elements * (partials + traffic));
+                fixup_us = c.fixup_us + elements * (partials + traffic);
                 of_memory_us = fixup_us * c.fixup_of_memory.min(c.fixup_of_memory_left);
             }
         }
