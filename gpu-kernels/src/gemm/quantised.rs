@@ -179,7 +179,7 @@ crate::gemm_kernels! {
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_64x64t_1x1: e4m3 => e4m3, 64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped;
     #[cfg(feature = "gemm-e4m3-e4m3")]
-    gemm_e4m3_e4m3_128x112_2x1: e4m3 => e4m3, 128 x 112, cluster 2 x 1, Cooperative, promoted 112;
+    gemm_e4m3_e4m3_128x112_2x1: e4m3 => e4m3, 128 x 112, cluster 2 x 1, Cooperative, promoted 112, stages 7;
 }
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
