@@ -25,7 +25,11 @@ fn image(rows: &[Instance]) -> &'static Image {
 static IMAGE: LazyLock<&'static Image> = LazyLock::new(|| image(&BLOCK_SCALED_INSTANCES));
 
 fn gemm(seed: u64) -> (Device, Gemm) {
-    let device = Device::sim(SimConfig { sms: 4, seed, ..SimConfig::default() });
+    gemm_on(4, seed)
+}
+
+fn gemm_on(sms: u32, seed: u64) -> (Device, Gemm) {
+    let device = Device::sim(SimConfig { sms, seed, ..SimConfig::default() });
     let gemm = Gemm::block_scaled(&device, &IMAGE).unwrap();
     (device, gemm)
 }
@@ -174,7 +178,8 @@ fn scales_of_any_size_have_the_error_of_rounding() {
 fn split_tiles_are_the_same_sums() {
     let size = [40, 120, 1040];
     let case = Case::exact(size, 5);
-    let (device, gemm) = gemm(5);
+    // Two clusters of four CTAs, at least, split a tile.
+    let (device, gemm) = gemm_on(16, 5);
     for (index, instance) in gemm.instances().iter().enumerate() {
         let problem = problem(instance, size);
         let schedules = gemm.schedules(&problem, index).unwrap();
