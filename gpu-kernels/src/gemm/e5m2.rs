@@ -32,6 +32,8 @@ macro_rules! mix {
                 [<gemm_ $mix _bf16_128x256_2x1>]: $a => bf16, 128 x 256, cluster 2 x 1, SplitN, promoted 64, times $b;
                 #[cfg(feature = "gemm-e5m2")]
                 [<gemm_ $mix _bf16_128x128_2x1>]: $a => bf16, 128 x 128, cluster 2 x 1, Cooperative, promoted 128, times $b;
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_64x112_2x1>]: $a => bf16, 64 x 112, cluster 2 x 1, Cooperative, promoted 112, times $b;
                 // For D of few rows. The kernel's A is the product's B.
                 #[cfg(feature = "gemm-e5m2")]
                 [<gemm_ $mix _bf16_64x64t_1x1>]: $b => bf16, 64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped,
@@ -45,6 +47,10 @@ macro_rules! mix {
                 pub(crate) static $fast: Scaled<'static>;
                 #[cfg(feature = "gemm-e5m2")]
                 [<gemm_ $mix _bf16_128x128_2x1_fast>]: $a => bf16, 128 x 128, cluster 2 x 1, Cooperative, times $b;
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_64x112_2x1_fast>]: $a => bf16, 64 x 112, cluster 2 x 1, Cooperative, times $b;
+                #[cfg(feature = "gemm-e5m2")]
+                [<gemm_ $mix _bf16_128x256_2x1_fast>]: $a => bf16, 128 x 256, cluster 2 x 1, SplitN, times $b;
                 #[cfg(feature = "gemm-e5m2")]
                 [<gemm_ $mix _bf16_64x64t_1x1_fast>]: $b => bf16, 64 x 64, cluster 1 x 1, Cooperative, operands swapped, times $a;
             }

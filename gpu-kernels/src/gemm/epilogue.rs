@@ -179,20 +179,26 @@ pub struct Scaled<'a> {
 }
 
 impl Scaled<'_> {
+    /// Whether both operands have one scale.
     #[isa::forceinline]
-    fn by_tensor(&self) -> bool {
+    pub(super) fn by_tensor(&self) -> bool {
         self.a.is_one() && self.b.is_one()
+    }
+
+    /// The factor of all products, if both operands have one scale.
+    #[isa::forceinline]
+    pub(super) fn of_tensors(&self, token: &impl Waited) -> f32 {
+        self.alpha * self.a.of(token, 0) * self.b.of(token, 0)
     }
 }
 
 impl Epilogue for Scaled<'_> {
     const LOADS: bool = true;
-
     // Scales of whole tensors are one factor of all products.
     #[isa::forceinline]
     fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {
         if self.by_tensor() {
-            self.alpha *= self.a.of(group, 0) * self.b.of(group, 0);
+            self.alpha = self.of_tensors(group);
         }
         self
     }

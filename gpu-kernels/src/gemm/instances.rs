@@ -70,7 +70,8 @@ pub const fn most_stages(
 /// - `block scaled`: the main loop applies scale factors of A's rows and of B's blocks, for each 128 of K
 ///   ([`scales`](crate::gemm::scales)). The main loop has `promoted`. The kernel has two more arguments.
 /// - `stages 4`: fewer stages than fit.
-/// - `stores 1`: one store buffer for each warp group instead of two, if that leaves room for one more stage.
+/// - `stores 1`: this many store buffers for each warp group instead of two: one, if that leaves room for one more stage, or
+///   three, if a main loop stores three of them at once.
 /// - `per_sm 2`: leave shared memory for a CTA of the dependent grid.
 /// - `with C`: the epilogue reads C.
 /// - `operands swapped`: swap_ab, for a D of few rows, which are then the tile's columns.

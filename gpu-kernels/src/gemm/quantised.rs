@@ -11,7 +11,7 @@
 // Without the feature the tables are empty.
 #![cfg_attr(any(not(feature = "gemm-e4m3-e4m3"), feature = "trace"), allow(unused_imports))]
 
-use super::epilogue::Scaled;
+use super::epilogue::{Epilogue, Scaled};
 use super::fusion::{Link, Then};
 use half::bf16;
 use isa::kernel::KernelArg;
@@ -71,8 +71,10 @@ impl<'a> Amax<'a> {
     /// The larger of `so_far` and the magnitudes of this thread's values in D.
     #[isa::forceinline]
     fn larger(&self, so_far: f32, x: &Fragment) -> f32 {
-        let inside = |x: f32, row: bool, column: bool| if row && column { x } else { 0.0 };
-        let inside = x.map_by(|row| row < self.rows, |column| column < self.columns, inside);
+        // One comparison for each value: a row behind the last one has no columns.
+        let columns = |row| if row < self.rows { self.columns } else { 0 };
+        let inside = |x: f32, columns: u32, column: u32| if column < columns { x } else { 0.0 };
+        let inside = x.map_by(columns, |column| column, inside);
         largest(so_far, &inside)
     }
 
@@ -157,29 +159,114 @@ impl Link for ScaleD<'_> {
     }
 }
 
-/// alpha · scales of A and B · A·Bᵀ, whose largest magnitude is kept, times the scale of D.
+/// alpha · scales of A and B · A·Bᵀ, whose largest magnitude is kept, times the scale of D: what the chain of the three links
+/// computes, with fewer instructions.
+///
+/// If the scales of A and B are those of whole tensors, the largest sum is the largest result, divided by alpha and the scales.
+/// So the maximum is that of the sums, and one factor makes a result of a sum.
 ///
 /// (CUTLASS: `ScaledLinComb…Amax…`.)
-pub type ScaledAmax<'a> = Then<Then<Scaled<'a>, Amax<'a>>, ScaleD<'a>>;
+#[repr(C)]
+#[derive(Clone, Copy, KernelArg)]
+pub struct ScaledAmax<'a> {
+    scaled: Scaled<'a>,
+    amax: Amax<'a>,
+    scale: ScaleD<'a>,
+    /// What makes D of a sum or, where rows or columns have scales, of a scaled sum.
+    factor: f32,
+}
+
+impl<'a> ScaledAmax<'a> {
+    /// `scaled`, and then `amax`, and then `scale`.
+    #[must_use]
+    pub const fn new(scaled: Scaled<'a>, amax: Amax<'a>, scale: ScaleD<'a>) -> Self {
+        Self { scaled, amax, scale, factor: 1.0 }
+    }
+}
+
+impl Epilogue for ScaledAmax<'_> {
+    const LOADS: bool = true;
+
+    #[isa::forceinline]
+    fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {
+        self.factor = self.scale.prepared(group).factor;
+        if self.scaled.by_tensor() {
+            self.factor *= self.scaled.of_tensors(group);
+        }
+        self
+    }
+
+    #[isa::forceinline]
+    fn visit(&self, sum: Fragment, c: Option<Fragment>) -> Fragment {
+        let x = if self.scaled.by_tensor() {
+            let alpha = self.scaled.of_tensors(&sum);
+            self.amax.visit(sum.map(|x| x * alpha), None);
+            sum
+        } else {
+            self.amax.visit(self.scaled.visit(sum, c), None)
+        };
+        x.map(|x| x * self.factor)
+    }
+
+    // The maximum is computed whether anybody asks for it or not: a branch around it costs more. With scales of tensors, the
+    // sums behind the last row and column are 0, and have no part in it. Four fragments at a time take few registers.
+    #[isa::forceinline]
+    fn visit_all<R: Role, Cl: ClusterShape>(
+        &mut self,
+        _group: &Warpgroup<R, Cl>,
+        sums: &mut [Fragment],
+    ) {
+        let by_tensor = self.scaled.by_tensor();
+        for four in sums.chunks_mut(4) {
+            if by_tensor {
+                self.amax.so_far = four.iter().fold(self.amax.so_far, largest);
+            } else {
+                for sum in &mut *four {
+                    *sum = self.scaled.visit(*sum, None);
+                    self.amax.so_far = self.amax.larger(self.amax.so_far, sum);
+                }
+            }
+            for sum in four {
+                *sum = sum.map(|x| x * self.factor);
+            }
+        }
+    }
+
+    #[isa::forceinline]
+    fn end<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>) {
+        let mut amax = self.amax;
+        if self.scaled.by_tensor() {
+            let alpha = self.scaled.of_tensors(group);
+            // Infinity times the 0 of a CTA without tiles would be NaN.
+            if amax.so_far != 0.0 || alpha.is_nan() {
+                amax.so_far *= alpha;
+            }
+        }
+        amax.end(group);
+    }
+}
 
 // A device build that records traces has none of these.
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
 crate::gemm_kernels! {
     /// The kernels with operands and results of e4m3. Sums are promoted.
     pub static E4M3_INSTANCES: ScaledAmax<'static>;
+    // The store buffers are half as large as those of bf16. With three of them, three parts are stored at once.
     #[cfg(feature = "gemm-e4m3-e4m3")]
-    gemm_e4m3_e4m3_128x256_2x1: e4m3 => e4m3, 128 x 256, cluster 2 x 1, SplitN, promoted 64;
+    gemm_e4m3_e4m3_128x256_2x1: e4m3 => e4m3, 128 x 256, cluster 2 x 1, SplitN, promoted 64, stages 4, stores 3;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x192_2x1: e4m3 => e4m3, 128 x 192, cluster 2 x 1, SplitN, promoted 96, stages 5;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x128_1x1: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative, promoted 128;
-    // The store buffers are half as large as those that `most_stages` counts, so that one more stage fits.
+    // They are half as large as those that `most_stages` counts, so that one more stage fits.
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_32x64t_1x1: e4m3 => e4m3, 64 x 32, cluster 1 x 1, Cooperative, promoted 32, stages 18, operands swapped;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_64x64t_1x1: e4m3 => e4m3, 64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_128x112_2x1: e4m3 => e4m3, 128 x 112, cluster 2 x 1, Cooperative, promoted 112, stages 7;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_64x112_2x1: e4m3 => e4m3, 64 x 112, cluster 2 x 1, Cooperative, promoted 112;
 }
 
 #[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
@@ -192,6 +279,8 @@ crate::gemm_kernels! {
     gemm_e4m3_e4m3_128x128_1x1_fast: e4m3 => e4m3, 128 x 128, cluster 1 x 1, Cooperative;
     #[cfg(feature = "gemm-e4m3-e4m3")]
     gemm_e4m3_e4m3_64x64t_1x1_fast: e4m3 => e4m3, 64 x 64, cluster 1 x 1, Cooperative, operands swapped;
+    #[cfg(feature = "gemm-e4m3-e4m3")]
+    gemm_e4m3_e4m3_64x112_2x1_fast: e4m3 => e4m3, 64 x 112, cluster 2 x 1, Cooperative;
 }
 
 /// Adds `beta` · C behind the scales. With a beta of 0 C does not matter, NaN or not, as in BLAS.

@@ -117,7 +117,7 @@ impl<'s> BoundGemm<'_, ScaledAmax<'s>> {
         // A dimension is below 2^31 (`GemmProblem::check`).
         let [rows, columns] = [self.problem().m, self.problem().n].map(|x| x as u32);
         let amax = Amax::new(amax, [rows, columns]);
-        self.run_with(scaled.then(amax).then(ScaleD { factor: 1.0, scale }), stream)
+        self.run_with(ScaledAmax::new(scaled, amax, ScaleD { factor: 1.0, scale }), stream)
     }
 }
 
