@@ -105,7 +105,8 @@ macro_rules! layer_kernels {
                 problem: &GemmProblem,
                 alloc: &mut dyn FnMut(usize) -> Result<Buffer, host::Error>,
             ) -> Result<Box<dyn LayerPlan>, host::Error> {
-                Ok(Box::new(Planned::new(Gemm::plan_in(self, problem, alloc)?)))
+                let plan = self.plan_tuned_in(problem, &tuning::cache(), alloc)?;
+                Ok(Box::new(Planned::new(plan)))
             }
         }
 
@@ -241,16 +242,13 @@ pub fn gemm(device: i32) -> PyResult<Arc<Gemm>> {
     Ok(Arc::clone(&gpu(&mut gpus, device).map_err(|e| raise(&e))?.gemm))
 }
 
-/// Drops the plans of products without scales, so that the next call of each plans it again. Those of captures stay.
+/// Drops the plans, so that the next call of each product plans it again. Those of captures stay.
 pub fn forget() {
     let mut dropped = Vec::new();
     if let Some(gpus) = &mut *gpus() {
         for gpu in gpus.values_mut() {
-            let plain = |key: &Key| {
-                let captured = matches!(key.owner, Some((_, Some(_))));
-                !captured && key.size.scaling.is_none() && key.size.layer.is_none()
-            };
-            dropped.extend(gpu.plans.extract_if(|key, _| plain(key)));
+            let captured = |key: &Key| matches!(key.owner, Some((_, Some(_))));
+            dropped.extend(gpu.plans.extract_if(|key, _| !captured(key)));
         }
     }
     // Python's objects are released without the lock.
@@ -390,17 +388,19 @@ fn plan(
             None => device.alloc_zeroed(bytes),
         }
     };
-    let problem = problem(&shared.size);
+    let (problem, cache) = (problem(&shared.size), tuning::cache());
     let made = match kernels {
         Kernels::Plain(gemm) => {
-            let plan = gemm.plan_tuned_in(&problem, &tuning::cache(), alloc);
+            let plan = gemm.plan_tuned_in(&problem, &cache, alloc);
             plan.map(|p| Work::Plain(Planned::new(p)))
         }
         Kernels::Scaled(gemm) => {
-            gemm.plan_in(&problem, alloc).map(|p| Work::Scaled(Planned::new(p)))
+            let plan = gemm.plan_tuned_in(&problem, &cache, alloc);
+            plan.map(|p| Work::Scaled(Planned::new(p)))
         }
         Kernels::BlockScaled(gemm) => {
-            gemm.plan_in(&problem, alloc).map(|p| Work::BlockScaled(Planned::new(p)))
+            let plan = gemm.plan_tuned_in(&problem, &cache, alloc);
+            plan.map(|p| Work::BlockScaled(Planned::new(p)))
         }
         Kernels::Layer(kernels) => kernels.plan_in(&problem, &mut alloc).map(Work::Layer),
     };

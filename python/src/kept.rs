@@ -37,6 +37,11 @@ impl<K: Copy + Eq + Hash, P> Kept<K, P> {
         Some(Arc::clone(&entry.plan))
     }
 
+    /// Drops the plans that no capture has used.
+    pub fn forget(&mut self) {
+        self.entries.retain(|_, entry| entry.captured);
+    }
+
     /// Keeps a plan, and drops the one that was used longest ago if there are [`PLANS`] that no capture has used. To drop one
     /// frees its memory, which a capture forbids: in one, nothing is dropped.
     pub fn insert(&mut self, key: K, plan: P, captured: bool) -> Arc<P> {

@@ -145,12 +145,14 @@ pub unsafe fn run_scaled(
         let (scale_a, scale_b) = (device.upload(scale_a)?, device.upload(scale_b)?);
         let mut d = device.alloc(problem.bytes('D') as usize)?;
         if block {
-            let plan = Gemm::block_scaled(device, image)?.plan(&problem)?;
+            let gemm = Gemm::block_scaled(device, image)?;
+            let plan = gemm.plan_tuned(&problem, &tuning::cache())?;
             let scales = BlockScales::packed(&problem, &scale_a, &scale_b);
             plan.run_block_scaled(&a, &b, &mut d, scales, 1.0)?;
         } else {
             let fast = size.scaling == Some(Scaling::Fast);
-            let plan = ScaledGemm::scaled(device, image, fast)?.plan(&problem)?;
+            let gemm = ScaledGemm::scaled(device, image, fast)?;
+            let plan = gemm.plan_tuned(&problem, &tuning::cache())?;
             plan.run_scaled(&a, &b, &mut d, OperandScales { a: &scale_a, b: &scale_b }, 1.0)?;
         }
         d.to_vec()
@@ -203,12 +205,14 @@ fn layer<T: FusedElement>(
     let fusion = Fusion { bias: bias.as_ref(), activation, residual: 1.0, ..Fusion::default() };
     let bytes = problem.bytes('D') as usize;
     if size.layer == Some(LayerKind::Gated) {
-        let plan = GatedGemm::<T>::gated(device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
+        let gemm = GatedGemm::<T>::gated(device, &warpipe::GEMM_IMAGE)?;
+        let plan = gemm.plan_tuned(&problem, &tuning::cache())?;
         let mut d = device.alloc(bytes / 2)?;
         plan.run_fused(&a, &b, c, &mut d, fusion)?;
         return d.to_vec();
     }
-    let plan = FusedGemm::<T>::fused(device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
+    let gemm = FusedGemm::<T>::fused(device, &warpipe::GEMM_IMAGE)?;
+    let plan = gemm.plan_tuned(&problem, &tuning::cache())?;
     let mut d = device.alloc(bytes)?;
     plan.run_fused(&a, &b, c, &mut d, fusion)?;
     d.to_vec()

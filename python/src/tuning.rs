@@ -1,11 +1,11 @@
 //! `tune`, `save_tuning` and `load_tuning`: the fastest kernels of products, for the calls of this process.
 //!
-//! Tuned products are kept in one cache, which the plans of all devices look into. When it changes, plans of products
-//! that were made before are dropped, so that the next call plans again.
+//! Tuned products are kept in one cache, which the plans of products, of layers and of all types look into. When it changes,
+//! plans that were made before are dropped, so that the next call plans again.
 
 use crate::layout::Place;
 use crate::python::{Plan, checked, raise};
-use crate::{engine, model};
+use crate::{engine, model, typed};
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use std::io::ErrorKind;
@@ -30,6 +30,7 @@ pub fn cache() -> Arc<TuneCache> {
 fn change(change: impl FnOnce(&mut TuneCache)) {
     change(Arc::make_mut(kept().get_or_insert_default()));
     engine::forget();
+    typed::forget();
 }
 
 /// The exception for an error of a file or of an entry.

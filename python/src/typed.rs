@@ -8,6 +8,7 @@ use crate::model::{gather, on_the_model, scatter};
 use crate::python::{raise, refuse};
 use crate::refusal::Refusal;
 use crate::torch::Torch;
+use crate::tuning;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::collections::HashMap;
@@ -290,16 +291,22 @@ enum Plan {
 impl Plan {
     fn new(device: &Device, key: Key) -> Result<Self, host::Error> {
         let (image, Key { problem, b, use_fast_accum: fast }) = (&warpipe::GEMM_IMAGE, key);
+        let (problem, cache) = (&problem, &*tuning::cache());
         Ok(match (problem.ab, problem.out) {
-            (Dtype::Tf32, _) => Self::Tf32(Gemm::new(device, image)?.plan(&problem)?),
-            (Dtype::I8, Dtype::I32) => Self::Int8(Int8Gemm::int8(device, image)?.plan(&problem)?),
-            (Dtype::I8, _) => Self::Scaled(ScaledGemm::int8_scaled(device, image)?.plan(&problem)?),
+            (Dtype::Tf32, _) => Self::Tf32(Gemm::new(device, image)?.plan_tuned(problem, cache)?),
+            (Dtype::I8, Dtype::I32) => {
+                Self::Int8(Int8Gemm::int8(device, image)?.plan_tuned(problem, cache)?)
+            }
+            (Dtype::I8, _) => {
+                Self::Scaled(ScaledGemm::int8_scaled(device, image)?.plan_tuned(problem, cache)?)
+            }
             (_, Dtype::E4m3) => {
-                Self::Quantised(QuantisedGemm::quantised(device, image, fast)?.plan(&problem)?)
+                let gemm = QuantisedGemm::quantised(device, image, fast)?;
+                Self::Quantised(gemm.plan_tuned(problem, cache)?)
             }
             (a, _) => {
                 let gemm = ScaledGemm::scaled_mix(device, image, [a, b], fast)?;
-                Self::Scaled(gemm.plan(&problem)?)
+                Self::Scaled(gemm.plan_tuned(problem, cache)?)
             }
         })
     }
@@ -344,9 +351,17 @@ fn or(
     }
 }
 
+/// The plans of each GPU.
+static GPUS: Mutex<Option<HashMap<i32, Kept<Key, Plan>>>> = Mutex::new(None);
+
+/// Drops the plans, so that the next call of each product plans it again. Those of captures stay.
+pub fn forget() {
+    let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
+    gpus.iter_mut().flat_map(HashMap::values_mut).for_each(Kept::forget);
+}
+
 /// The plan of a product on a GPU.
 fn plan(ordinal: i32, key: Key, captured: bool) -> PyResult<Arc<Plan>> {
-    static GPUS: Mutex<Option<HashMap<i32, Kept<Key, Plan>>>> = Mutex::new(None);
     let device = engine::device(ordinal)?;
     let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
     let plans = gpus.get_or_insert_default().entry(ordinal).or_default();

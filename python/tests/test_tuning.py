@@ -98,6 +98,27 @@ def test_the_model_has_no_times():
         warpipe.tune(A, B[:63])
 
 
+def tf32(a, weight):
+    return warpipe.matmul(a, weight.T, allow_tf32=True)
+
+
+@pytest.mark.parametrize(
+    ("types", "kernels", "call"),
+    [
+        (("i8", "i32"), "gemm_s8_s32", lambda a, w: warpipe.int_mm(a.astype(np.int8), w.astype(np.int8).T)),
+        (("f16", "f16"), "gemm_fused_f16", lambda a, w: warpipe.fused_linear(a, w, activation="gelu")),
+        (("f16", "f16"), "gemm_gated_f16", lambda a, w: warpipe.fused_linear(a, w, activation="swiglu")),
+        (("tf32", "f32"), "gemm_tf32_f32", lambda a, w: tf32(a.astype(np.float32), w.astype(np.float32))),
+    ],
+)
+def test_entries_of_all_products_are_used(tmp_path, types, kernels, call):
+    stale = entry(23, "gemm_of_last_year", ab=types[0], out=types[1], kernels=kernels)
+    call(ROWS[:23], B)
+    warpipe.load_tuning(file(tmp_path / "tuned.json", stale))
+    with pytest.raises(ValueError, match="gemm_of_last_year 3/0 for 23x64x64"):
+        call(ROWS[:23], B)
+
+
 def test_later_calls_use_what_was_tuned(driver, tmp_path):  # noqa: F811
     """With a driver that does nothing: each launch takes a millisecond, so that the picker's choice is never slower."""
     run(driver, f"""
