@@ -194,6 +194,7 @@ impl Scaled<'_> {
 
 impl Epilogue for Scaled<'_> {
     const LOADS: bool = true;
+
     // Scales of whole tensors are one factor of all products.
     #[isa::forceinline]
     fn prepared<R: Role, Cl: ClusterShape>(mut self, group: &Warpgroup<R, Cl>) -> Self {

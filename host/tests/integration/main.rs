@@ -19,6 +19,7 @@ mod strided_cases;
 #[path = "../common/typed.rs"]
 mod typed_cases;
 
+mod amax_chain;
 mod archs;
 mod attention_reference;
 mod attention_work;
