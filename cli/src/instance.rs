@@ -85,7 +85,49 @@ pub fn named(
     let found = fitting().find(|(_, i)| is(i.desc.meta.name()));
     found.map(|(index, _)| index).ok_or_else(|| {
         let names: Vec<_> = fitting().map(|(_, i)| i.desc.meta.name()).collect();
-        let have = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        Error::Usage(format!("no instance {asked} for these types; there are: {have}"))
+        Error::Usage(format!("no instance {asked} for these types; {}", nearest(asked, names)))
     })
+}
+
+/// Most names in a message.
+const MOST_NAMES: usize = 12;
+
+/// Says which names there are: all of them, or those most like `asked`.
+fn nearest(asked: &str, mut names: Vec<&str>) -> String {
+    let count = names.len();
+    if count == 0 {
+        return "there are none".to_owned();
+    }
+    if count <= MOST_NAMES {
+        return format!("there are: {}", names.join(", "));
+    }
+    // The asked name may be the end of one.
+    names.sort_by_cached_key(|name| {
+        let end = name.get(name.len().saturating_sub(asked.len())..).unwrap_or(name);
+        strsim::levenshtein(asked, name).min(strsim::levenshtein(asked, end))
+    });
+    names.truncate(MOST_NAMES);
+    format!("of {count} names the nearest are: {}", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_name_gets_the_nearest_ones() {
+        assert_eq!(nearest("a", vec![]), "there are none");
+        assert_eq!(nearest("a", vec!["b", "c"]), "there are: b, c");
+        let names: Vec<String> =
+            (1..=40).map(|n| format!("gemm_bf16_bf16_64x{}_1x1", 8 * n)).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        for asked in ["64x129_1x1", "gemm_bf16_bf16_64x129_1x1"] {
+            let said = nearest(asked, names.clone());
+            assert!(said.starts_with("of 40 names the nearest are: gemm_bf16_bf16_64x1"), "{said}");
+            assert!(
+                said.contains("64x128_1x1") && said.matches(',').count() == MOST_NAMES - 1,
+                "{said}"
+            );
+        }
+    }
 }

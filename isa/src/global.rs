@@ -95,6 +95,17 @@ ops! { global;
         ptx!("atom.global.exch.b32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) v);
         out
     }
+    /// `atom.acq_rel.gpu.global.inc.u32`: adds 1, or writes 0 if the word is `most` or more, and returns the previous
+    /// value. It comes after all earlier writes of this thread, and later reads see what others had written before theirs.
+    /// PTX 6.0, sm_70. (CUDA `atomicInc` between two `__threadfence`.)
+    ///
+    /// # Safety
+    /// As [`atomic_add_u32`].
+    pub unsafe fn atomic_inc_acq_rel_gpu_u32(p: *mut u32, most: u32) -> u32 {
+        let out: u32;
+        ptx!("atom.acq_rel.gpu.global.inc.u32 {}, [{}], {};", out(reg32) out, in(reg64) p, in(reg32) most);
+        out
+    }
     /// `red.global.max.u32` (relaxed, GPU scope): writes `v` if it is larger than the word. Bits of floats that are
     /// not negative are ordered as their values are, and those of a NaN come behind all others.
     ///

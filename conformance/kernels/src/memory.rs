@@ -110,3 +110,31 @@ pub fn memory_flags(out: DeviceSliceMut<'_, u32>, chain: u64) {
     }
     out.set(cta as usize, seen);
 }
+
+/// CTAs of [`memory_last`](fn@memory_last).
+pub const LAST_CTAS: u32 = 8;
+
+/// Each CTA writes 32 words and counts itself; the one that counts last adds up the words of all.
+/// `out`: what each CTA found in the counter, then 32 sums. `words`: the counter, 31 words of padding, then 32 words a CTA.
+#[kernel(threads = 32, smem = 16)]
+pub fn memory_last(out: DeviceSliceMut<'_, u32>, words: u64) {
+    let (cta, me) = (thread::block_idx_x(), thread::thread_idx_x());
+    let word = |cta: u32| (words + u64::from(128 * (1 + cta) + 4 * me)) as *mut u32;
+    let shared = shared::dynamic_base();
+    // SAFETY: the host lends the words; others' are read after the counter was acquired, and the word of shared memory after
+    // its writer has met all threads.
+    unsafe {
+        global::st(word(cta), 100 * cta + me);
+        thread::sync_threads();
+        if me == 0 {
+            let found = global::atomic_inc_acq_rel_gpu_u32(words as *mut u32, LAST_CTAS - 1);
+            out.set(cta as usize, found);
+            shared::st(shared, found);
+        }
+        thread::sync_threads();
+        if shared::ld::<u32>(shared) == LAST_CTAS - 1 {
+            let all = (0..LAST_CTAS).map(|cta| global::ld(word(cta).cast_const()));
+            out.set((LAST_CTAS + me) as usize, all.sum());
+        }
+    }
+}

@@ -26,6 +26,12 @@ pub(super) const ALL: &[Litmus] = &[
         run: flags,
         refused: None,
     },
+    Litmus {
+        name: "atom.acq_rel.inc: the last CTA",
+        says: "The CTA that counts last reads what all others wrote before they counted; the counter is 0 again.",
+        run: last,
+        refused: None,
+    },
 ];
 
 fn sizes(bench: &Bench, log: &mut Log) -> Result<(), Error> {
@@ -85,5 +91,21 @@ fn flags(bench: &Bench, log: &mut Log) -> Result<(), Error> {
     log.exactly(&have, [1; 3]);
     log.part("flags and words in the end");
     log.exactly(&words(&chain.to_vec()?), [1, 1, 1, 1, 2, 7, 22, 67]);
+    Ok(())
+}
+
+fn last(bench: &Bench, log: &mut Log) -> Result<(), Error> {
+    let ctas = LAST_CTAS;
+    let buffer = bench.upload(&vec![0; 32 * (1 + ctas as usize)])?;
+    let words_out = (ctas + 32) as usize;
+    let have = bench.observe::<memory_last>(ctas, words_out, vec![Param::value(buffer.addr())])?;
+    let mut found = have[..ctas as usize].to_vec();
+    found.sort_unstable();
+    log.part("values found in the counter, sorted");
+    log.exactly(&found, 0..ctas);
+    log.part("sums of the last CTA");
+    log.exactly(&have[ctas as usize..], (0..32).map(|me| ctas * me + 100 * (0..ctas).sum::<u32>()));
+    log.part("the counter in the end");
+    log.exactly(&words(&buffer.to_vec()?)[..1], [0]);
     Ok(())
 }

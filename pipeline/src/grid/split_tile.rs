@@ -103,8 +103,7 @@ impl<'a> SplitTiles<'a> {
     /// A part is stored once in a launch, and all parts of a tile state the same number of parts.
     ///
     /// Waits for the group's other threads, and not for other groups. (PTX `st.global`, `barrier.cta.sync`,
-    /// `fence.acq_rel.gpu`, `atom.global.add`, `barrier.cta.red.or`; CUDA `__threadfence`, `atomicInc`,
-    /// `__syncthreads_or`.) See the example of [`SplitTiles`].
+    /// `atom.acq_rel.gpu.global.inc`, `barrier.cta.red.or`; CUDA `__threadfence`, `atomicInc`, `__syncthreads_or`.) See the example of [`SplitTiles`].
     #[device]
     pub fn store<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
@@ -141,17 +140,11 @@ impl<'a> SplitTiles<'a> {
         group.sync();
         let mut last = parts == 1;
         if parts > 1 && group.thread() == 0 {
-            let counter = self.slot::<N>(first).cast::<u32>();
-            // SAFETY: all CTAs access the word with atomic operations only. The group has synchronised, so the fence
-            // covers the stores of all its threads; the second one orders what the group reads after the count.
-            unsafe {
-                isa::fence::acq_rel_gpu();
-                last = isa::global::atomic_add_u32(counter, 1) + 1 == parts;
-                isa::fence::acq_rel_gpu();
-                if last {
-                    isa::global::atomic_exch_u32(counter, 0);
-                }
-            }
+            let (counter, others) = (self.slot::<N>(first).cast::<u32>(), parts - 1);
+            // SAFETY: all CTAs access the word with atomic operations only. The group has synchronised, so the release covers
+            // the stores of all its threads, and the acquire orders what the group reads after the count. The last part
+            // sets the counter back to 0.
+            last = unsafe { isa::global::atomic_inc_acq_rel_gpu_u32(counter, others) } == others;
         }
         if parts > 1 {
             last = group.any(last);

@@ -170,7 +170,7 @@ pub(crate) fn gmem_update<T: Word>(
     let len = T::BYTES as u64;
     let allocation = e.hw.memory.get().find(addr, len)?;
     let base = allocation.base();
-    let reads = matches!(order, Order::Update | Order::UpdateRelease(_));
+    let reads = matches!(order, Order::Update | Order::UpdateRelease(_) | Order::UpdateAcqRel(_));
     let known = reads && e.hw.check_uninitialised;
     let (old, changed) = allocation.with_mut(|view| {
         if known {

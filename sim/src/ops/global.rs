@@ -56,6 +56,16 @@ pub fn atomic_exch_u32(p: *mut u32, v: u32) -> u32 {
     })
 }
 
+/// `atom.acq_rel.gpu.global.inc.u32`
+#[track_caller]
+pub fn atomic_inc_acq_rel_gpu_u32(p: *mut u32, most: u32) -> u32 {
+    look("atom.acq_rel.gpu.inc", 0, Some(p as u64), |e, t| {
+        given(e, t, most)?;
+        let inc = |old: u32| if old < most { old + 1 } else { 0 };
+        access::gmem_update(e, t, p as u64, inc, Word::UpdateAcqRel(Scope::Gpu))
+    })
+}
+
 /// `ld.acquire.gpu.global.u32`: others run first, for this is what polling loops are made of.
 #[track_caller]
 pub fn ld_acquire_gpu_u32(p: *const u32) -> u32 {

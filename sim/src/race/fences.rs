@@ -101,6 +101,12 @@ impl Fences {
             Word::StoreRelease(scope) | Word::UpdateRelease(scope) => {
                 Some((scope, thread.release()))
             }
+            Word::UpdateAcqRel(scope) => {
+                for r in there {
+                    acquire(thread, at, scope, r);
+                }
+                Some((scope, thread.release()))
+            }
             Word::Update => {
                 for r in there {
                     release::add(&mut self.seen, r.from, &r.what);

@@ -45,6 +45,8 @@ pub(crate) enum Word {
     Update,
     /// `red.release`
     UpdateRelease(Scope),
+    /// `atom.acq_rel`
+    UpdateAcqRel(Scope),
     /// `ld.acquire`
     LoadAcquire(Scope),
 }

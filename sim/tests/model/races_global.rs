@@ -265,6 +265,30 @@ fn a_store_flag_and_fences_do_as_well() {
     });
 }
 
+/// The CTA that counts last reads what all wrote. A relaxed count tells nothing.
+#[test]
+fn the_last_cta_reads_what_all_wrote() {
+    twins(Rule::GlobalRace, (3, 1), |at, right| {
+        global::st(word(at + DATA + 128 * u64::from(block()), tid()), tid());
+        thread::sync_threads();
+        let mut found = 0;
+        if tid() == 0 {
+            found = if right {
+                global::atomic_inc_acq_rel_gpu_u32(word(at, 0), 2)
+            } else {
+                global::atomic_add_u32(word(at, 0), 1)
+            };
+        }
+        let found = warp::shfl_idx(found, 0);
+        thread::sync_threads();
+        if found == 2 {
+            for b in 0..3 {
+                assert_eq!(global::ld(word(at + DATA + 128 * b, 31 - tid())), 31 - tid());
+            }
+        }
+    });
+}
+
 /// A bulk store is the issuer's to tell of once `wait_group` has passed; `.read` is too early.
 #[test]
 fn parts_that_bulk_stores_bring() {

@@ -12,6 +12,38 @@ use pipeline::mma::{Accumulator, Pack, Rows};
 
 /// Parts whose loads are in flight together. One after the other, sixteen parts would take 4 µs.
 const AT_ONCE: usize = 16;
+/// Rows of a thread whose loads are in flight together: with [`AT_ONCE`] parts, their sums take 128 registers.
+const ROWS_AT_ONCE: usize = 2;
+
+/// A row's parts, weighed and added up so far.
+#[derive(Clone, Copy)]
+struct Weighed {
+    most: f32,
+    sum: [f32; 4],
+    weights: f32,
+}
+
+impl Weighed {
+    const NONE: Self = Self { most: f32::NEG_INFINITY, sum: [0.0; 4], weights: 0.0 };
+
+    /// Adds parts, each with its log-sum-exp and four of its sums.
+    #[isa::forceinline]
+    fn add(&mut self, values: &[f32; AT_ONCE], sums: &[[f32; 4]; AT_ONCE]) {
+        let before = self.most;
+        let most = values.iter().copied().fold(before, isa::math::max);
+        if most > f32::NEG_INFINITY {
+            let weight = |value: f32| ex2_approx_ftz((value - most) * LOG2_E);
+            let by = weight(before);
+            let (mut sum, mut weights) = (self.sum.map(|x| x * by), self.weights * by);
+            for part in 0..AT_ONCE {
+                let weight = weight(values[part]);
+                weights += weight;
+                sum = from_fn(|i| fma(sums[part][i], weight, sum[i]));
+            }
+            *self = Self { most, sum, weights };
+        }
+    }
+}
 
 /// Writes the rows of a tile to O and LSE. Four columns of a row are one thread's.
 ///
@@ -24,37 +56,39 @@ pub fn combine<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
     entry: &Entry,
 ) {
     let threads = const { D as u32 / 4 };
+    let apart = const { WARPGROUP_THREADS / (D as u32 / 4) };
     let (own, quad) = (group.thread() / threads, group.thread() % threads);
     let (o, lse) = (args.o.by(group), args.lse.by(group));
-    for row in (own..entry.rows(args)).step_by((WARPGROUP_THREADS / threads) as usize) {
-        let Some((head, query)) = entry.row(args, row) else { continue };
-        let (mut most, mut sum, mut weights) = (f32::NEG_INFINITY, [0.0; 4], 0.0);
+    let rows = entry.rows(args);
+    for first_row in (own..rows).step_by(ROWS_AT_ONCE * apart as usize) {
+        // A row that does not exist is the one before it again, so that the loads need no branch.
+        let mut row = [first_row; ROWS_AT_ONCE];
+        for i in 1..ROWS_AT_ONCE {
+            row[i] = if row[i - 1] + apart < rows { row[i - 1] + apart } else { row[i - 1] };
+        }
+        let mut all = [Weighed::NONE; ROWS_AT_ONCE];
         for first in (0..tile.parts()).step_by(AT_ONCE) {
-            let values: [f32; AT_ONCE] = from_fn(|i| tile.value(first + i as u32, row));
-            let sums: [_; AT_ONCE] = from_fn(|i| tile.sums(first + i as u32, row, quad));
-            let before = most;
-            most = values.into_iter().fold(most, isa::math::max);
-            if most > f32::NEG_INFINITY {
-                let weight = |value: f32| ex2_approx_ftz((value - most) * LOG2_E);
-                let by = weight(before);
-                (sum, weights) = (sum.map(|x| x * by), weights * by);
-                for part in 0..AT_ONCE {
-                    let weight = weight(values[part]);
-                    weights += weight;
-                    sum = from_fn(|i| fma(sums[part][i], weight, sum[i]));
-                }
+            let parts: [u32; AT_ONCE] = from_fn(|i| first + i as u32);
+            let values = row.map(|row| parts.map(|part| tile.value(part, row)));
+            let sums = row.map(|row| parts.map(|part| tile.sums(part, row, quad)));
+            for (i, weighed) in all.iter_mut().enumerate() {
+                weighed.add(&values[i], &sums[i]);
             }
         }
-        let inverse = if weights > 0.0 { 1.0 / weights } else { 0.0 };
-        let [a, b, c, d] = sum.map(|x| x * inverse);
-        let at = entry.o_at(args, head, query) + 2 * quad as usize;
-        if 4 * quad < args.head_dim {
-            o.try_set(at, E::pack(a, b));
-            o.try_set(at + 1, E::pack(c, d));
-        }
-        if quad == 0 && !lse.is_empty() {
-            let value = fma(lg2_approx(weights), LN_2, most);
-            lse.try_set(entry.lse_at(args, head, query), value);
+        for (i, Weighed { most, sum, weights }) in all.into_iter().enumerate() {
+            let again = i > 0 && row[i] == row[i - 1];
+            let Some((head, query)) = entry.row(args, row[i]).filter(|_| !again) else { continue };
+            let inverse = if weights > 0.0 { 1.0 / weights } else { 0.0 };
+            let [a, b, c, d] = sum.map(|x| x * inverse);
+            let at = entry.o_at(args, head, query) + 2 * quad as usize;
+            if 4 * quad < args.head_dim {
+                o.try_set(at, E::pack(a, b));
+                o.try_set(at + 1, E::pack(c, d));
+            }
+            if quad == 0 && !lse.is_empty() {
+                let value = fma(lg2_approx(weights), LN_2, most);
+                lse.try_set(entry.lse_at(args, head, query), value);
+            }
         }
     }
     group.sync_warp();

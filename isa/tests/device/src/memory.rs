@@ -50,6 +50,7 @@ fn atomic_ops(out: DeviceSliceMut<u64>, p: u64, v: u32) {
         global::st_release_gpu_u32(p as *mut u32, v);
         global::red_release_gpu_add_u32(p as *mut u32, v);
         global::red_max_u32(p as *mut u32, v);
+        keep(&out, 10, global::atomic_inc_acq_rel_gpu_u32(p as *mut u32, v));
         global::wait_acquire_gpu_u32(p as *const u32, v);
     }
 }
