@@ -208,7 +208,7 @@ macro_rules! gemm_kernels {
     (@scales $bm:literal $bn:literal [] $($swapped:ident)?) => { scales::Unscaled };
     (@scales $bm:literal $bn:literal [scaled] swapped) => { scales::BlockwiseSwapAb<{ scales::vector($bn) }, { $bn / 4 }> };
     (@scales $bm:literal $bn:literal [scaled]) => {
-        scales::Blockwise<$bm, { $bn / scales::unit($bn) }, { scales::unit($bn) }, { scales::blocks($bn) }>
+        scales::Blockwise<$bm, { $bn / scales::unit($bn) }, { scales::unit($bn) }>
     };
     (@groups Pingpong $bm:literal) => { 2 };
     (@groups CooperativeByColumns $bm:literal) => { 2 };

@@ -85,9 +85,8 @@ impl<A: TileShape, B: TileShape, Cl: ClusterShape> ScaleConfig<A, B, Cl> for Uns
 /// recipe; torch: `BlockWise1x128` by `BlockWise128x128`; CUTLASS: `Sm90BlockwiseScaleConfig<1, 128, 128>`.)
 ///
 /// A's tile has `BM` rows. B's has `COUNT` units of `UNIT` rows ([`unit()`]), and each has one scale factor. So the producer
-/// decides which block a unit belongs to, and the type of the slot which unit a column of D belongs to. The tile touches up to
-/// `BLOCKS` blocks ([`blocks()`]).
-pub struct Blockwise<const BM: usize, const COUNT: usize, const UNIT: usize, const BLOCKS: usize>;
+/// decides which block a unit belongs to, and the type of the slot which unit a column of D belongs to.
+pub struct Blockwise<const BM: usize, const COUNT: usize, const UNIT: usize>;
 
 /// The rows of B that certainly share a scale factor if tiles have `bn` rows: the greatest common divisor with the
 /// granularity.
@@ -98,15 +97,6 @@ pub const fn unit(bn: usize) -> usize {
         (x, y) = (y, x % y);
     }
     x
-}
-
-/// The most blocks of rows of B that a tile of `bn` rows touches.
-#[must_use]
-pub const fn blocks(bn: usize) -> usize {
-    let granularity = GRANULARITY_N as usize;
-    // A tile begins at a multiple of its unit, so at most this far behind the first row of a block.
-    let most = granularity - unit(bn);
-    (most + bn).div_ceil(granularity)
 }
 
 /// The tensor map of the scale factors of A, [K/128, M], in boxes of as many as a CTA's tile needs. Its rows are at least as long as M, and their pitch is a multiple
@@ -132,68 +122,57 @@ pub struct BlockwiseArgs<'a, const BM: usize> {
     pub sfb: Sfb<'a>,
 }
 
-/// The producer's position in the scale factors of a tile, whose B touches `BLOCKS` blocks.
-pub struct BlockwiseProducer<'a, const BM: usize, const BLOCKS: usize> {
+/// The producer's position in the scale factors of a tile.
+pub struct BlockwiseProducer<'a, const BM: usize, const COUNT: usize> {
     sfa: &'a MapSfa<BM>,
     row: u32,
     k: u32,
     sfb: isa::slice::DeviceSlice<'a, f32>,
-    /// From block to block.
-    pitch: usize,
-    /// Where the scale factor of the first block lies for the next k tile.
-    at: usize,
-    /// Rows of B behind the first one of its block.
-    offset: u32,
+    /// Where the scale factor of each unit lies for the next k tile.
+    at: [usize; COUNT],
     /// The scale factors of the next k tile: they are loaded one k tile before they are stored.
-    next: [f32; BLOCKS],
+    next: [f32; COUNT],
 }
 
-impl<'a, const BM: usize, const BLOCKS: usize> BlockwiseProducer<'a, BM, BLOCKS> {
-    /// Begins a tile with the rows of the product's A from `row` on, and those of its B from `col` on.
+impl<'a, const BM: usize, const COUNT: usize> BlockwiseProducer<'a, BM, COUNT> {
+    /// Begins a tile with the rows of the product's A from `row` on, and the blocks `blocks` of its B.
     #[isa::forceinline]
     fn begin(
         args: BlockwiseArgs<'a, BM>,
         token: &impl Waited,
-        [row, col]: [u32; 2],
+        row: u32,
         k: u32,
+        blocks: [usize; COUNT],
     ) -> Self {
-        let (block, offset) = (col / GRANULARITY_N, col % GRANULARITY_N);
-        let pitch = args.sfb.pitch as usize;
-        let (sfb, at) = (args.sfb.values.by(token), block as usize * pitch + k as usize);
-        let next = [0.0; BLOCKS];
-        let mut producer = Self { sfa: args.sfa, row, k, sfb, pitch, at, offset, next };
+        let at = blocks.map(|block| block * args.sfb.pitch as usize + k as usize);
+        let sfb = args.sfb.values.by(token);
+        let mut producer = Self { sfa: args.sfa, row, k, sfb, at, next: [0.0; COUNT] };
         producer.advance();
         producer
     }
 
-    /// The scale factors of the next k tile: those of B's blocks, and the load of those of A.
+    /// The scale factors of the next k tile: those of B, and the load of those of A.
     #[isa::forceinline]
-    fn next(&mut self) -> ([f32; BLOCKS], Load<'a, Vector<f32, BM>>) {
+    fn next(&mut self) -> ([f32; COUNT], Load<'a, Vector<f32, BM>>) {
         let sfb = self.advance();
         let sfa = self.sfa.tile(self.k, self.row, Peers::ALONE);
         self.k += 1;
         (sfb, sfa)
     }
 
-    /// Loads the scale factors of B at `at`, and goes on to the next k tile. Blocks behind the last row of B get 0.
+    /// Loads the scale factors of B at `at`, and goes on to the next k tile. Units behind the last row of B get 0.
     #[isa::forceinline]
-    fn advance(&mut self) -> [f32; BLOCKS] {
-        let value = |block| self.sfb.get(self.at + block * self.pitch).unwrap_or(0.0);
-        let values = core::array::from_fn(value);
-        self.at += 1;
+    fn advance(&mut self) -> [f32; COUNT] {
+        let values = self.at.map(|at| self.sfb.get(at).unwrap_or(0.0));
+        for at in &mut self.at {
+            *at += 1;
+        }
         core::mem::replace(&mut self.next, values)
     }
 }
 
-/// The value number `block`, or the last one. They stay in registers, which have no index at run time.
-#[isa::forceinline]
-fn of_block<const BLOCKS: usize>(values: &[f32; BLOCKS], block: u32) -> f32 {
-    let later = values.iter().enumerate().skip(1);
-    later.fold(values[0], |of, (i, value)| if block >= i as u32 { *value } else { of })
-}
-
-impl<A, B, Cl, const BM: usize, const COUNT: usize, const UNIT: usize, const BLOCKS: usize>
-    ScaleConfig<A, B, Cl> for Blockwise<BM, COUNT, UNIT, BLOCKS>
+impl<A, B, Cl, const BM: usize, const COUNT: usize, const UNIT: usize> ScaleConfig<A, B, Cl>
+    for Blockwise<BM, COUNT, UNIT>
 where
     A: TileShape,
     B: TileShape,
@@ -202,7 +181,7 @@ where
     type Slot = BlockScaled<A, B, Vector<f32, BM>, COUNT, UNIT>;
     type Readers<Ro: Role> = MmaReads<Ro>;
     type Args<'a> = BlockwiseArgs<'a, BM>;
-    type Producer<'a> = BlockwiseProducer<'a, BM, BLOCKS>;
+    type Producer<'a> = BlockwiseProducer<'a, BM, COUNT>;
     const GRANULARITY: Option<[u32; 3]> = {
         assert!(
             A::COLS == GRANULARITY_K as usize,
@@ -218,8 +197,8 @@ where
         at: TileOrigin,
         k: u32,
     ) -> Self::Producer<'a> {
-        const { assert!(BLOCKS == blocks(COUNT * UNIT), "the blocks that the tile of B touches") }
-        BlockwiseProducer::begin(args, token, [at.row, at.col], k)
+        let block = |unit: usize| (at.col as usize + unit * UNIT) / GRANULARITY_N as usize;
+        BlockwiseProducer::begin(args, token, at.row, k, core::array::from_fn(block))
     }
 
     #[isa::forceinline]
@@ -229,10 +208,7 @@ where
         a: Load<'_, A, Cl::SharesA>,
         b: Load<'_, B, Cl::SharesB>,
     ) {
-        let (values, sfa) = producer.next();
-        let sfb = core::array::from_fn(|unit| {
-            of_block(&values, (producer.offset + (unit * UNIT) as u32) / GRANULARITY_N)
-        });
+        let (sfb, sfa) = producer.next();
         slot.load((a, b, sfa, sfb));
     }
 }
@@ -277,7 +253,8 @@ where
         at: TileOrigin,
         k: u32,
     ) -> Self::Producer<'a> {
-        BlockwiseProducer::begin(args, token, [at.col, at.row], k)
+        let block = (at.row / GRANULARITY_N) as usize;
+        BlockwiseProducer::begin(args, token, at.col, k, [block])
     }
 
     #[isa::forceinline]
@@ -289,31 +266,5 @@ where
     ) {
         let ([of_a], scales) = producer.next();
         slot.load((a, b, scales, of_a));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every tile of every width lies in whole units, and touches as many blocks as `blocks` says.
-    #[test]
-    fn a_tile_touches_that_many_blocks() {
-        for bn in (8..=256).step_by(8) {
-            let (unit, of) = (unit(bn), GRANULARITY_N as usize);
-            let touched = |tile: usize| (bn * tile + bn - 1) / of - bn * tile / of + 1;
-            // The tiles begin at the same place of a block again after `of` of them.
-            assert_eq!((0..of).map(touched).max(), Some(blocks(bn)), "{bn}");
-            for first in (0..of * bn).step_by(unit) {
-                assert_eq!(first / of, (first + unit - 1) / of, "{bn}: the unit at {first}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_block_is_chosen_without_an_index() {
-        let of = |values: &[f32; 3]| [0, 1, 2, 3].map(|block| of_block(values, block).to_bits());
-        assert_eq!(of(&[5.0, 6.0, 7.0]), [5f32, 6.0, 7.0, 7.0].map(f32::to_bits));
-        assert_eq!(of_block(&[5.0], 1).to_bits(), 5f32.to_bits());
     }
 }
