@@ -96,8 +96,8 @@ ops! { global;
         out
     }
     /// `atom.acq_rel.gpu.global.inc.u32`: adds 1, or writes 0 if the word is `most` or more, and returns the previous
-    /// value. It comes after all earlier writes of this thread, and later reads see what others had written before theirs.
-    /// PTX 6.0, sm_70. (CUDA `atomicInc` between two `__threadfence`.)
+    /// value. It comes after all earlier writes of this thread, and later reads see what others wrote before their counts or
+    /// other releases that it follows. It waits for nobody. PTX 6.0, sm_70. (CUDA `atomicInc` between two `__threadfence`.)
     ///
     /// # Safety
     /// As [`atomic_add_u32`].

@@ -103,7 +103,8 @@ impl<'a> SplitTiles<'a> {
     /// A part is stored once in a launch, and all parts of a tile state the same number of parts.
     ///
     /// Waits for the group's other threads, and not for other groups. (PTX `st.global`, `barrier.cta.sync`,
-    /// `atom.acq_rel.gpu.global.inc`, `barrier.cta.red.or`; CUDA `__threadfence`, `atomicInc`, `__syncthreads_or`.) See the example of [`SplitTiles`].
+    /// `atom.acq_rel.gpu.global.inc`, `barrier.cta.red.or`; CUDA `__threadfence`, `atomicInc`, `__syncthreads_or`.) See the
+    /// example of [`SplitTiles`].
     #[device]
     pub fn store<const N: usize, R: Role, Cl: ClusterShape>(
         &self,
