@@ -1,6 +1,7 @@
 //! `warpipe inspect`: a page about a kernel of the embedded image, or of one's own.
 
 use super::error::Error;
+use super::instance::most_like_first;
 use super::{kernels, say};
 use kernel_build::{KernelBuilder, PtxasCheck};
 use std::path::{Path, PathBuf};
@@ -57,7 +58,9 @@ fn chosen<'a>(names: &[&'a str], asked: &str) -> Result<&'a str, Error> {
     match (names.iter().find(|name| **name == asked), ends.as_slice()) {
         (Some(name), _) | (None, [name]) => Ok(name),
         (None, []) => {
-            let have = names.iter().map(|&name| name.to_owned()).collect();
+            let mut names = names.to_vec();
+            most_like_first(asked, &mut names);
+            let have = names.into_iter().map(str::to_owned).collect();
             let kernel = asked.to_owned();
             Err(warpipe_inspect::Error::NoKernel { kernel, have }.into())
         }
@@ -109,6 +112,7 @@ mod tests {
             line("64x64"),
             "2 kernels end in 64x64: gemm_bf16_bf16_64x64, gemm_bf16_f32_64x64"
         );
-        assert!(line("gemm").starts_with("no kernel gemm; there are: gemm_bf16_bf16_64x64, "));
+        // Those most like it come first.
+        assert!(line("cody").starts_with("no kernel cody; there are: copy, stream_copy, "));
     }
 }

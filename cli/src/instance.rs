@@ -92,8 +92,16 @@ pub fn named(
 /// Most names in a message.
 const MOST_NAMES: usize = 12;
 
+/// Sorts names: those most like `asked` first. It may be the end of one.
+pub fn most_like_first(asked: &str, names: &mut [&str]) {
+    names.sort_by_cached_key(|name| {
+        let end = name.get(name.len().saturating_sub(asked.len())..).unwrap_or(name);
+        strsim::levenshtein(asked, name).min(strsim::levenshtein(asked, end))
+    });
+}
+
 /// Says which names there are: all of them, or those most like `asked`.
-fn nearest(asked: &str, mut names: Vec<&str>) -> String {
+pub fn nearest(asked: &str, mut names: Vec<&str>) -> String {
     let count = names.len();
     if count == 0 {
         return "there are none".to_owned();
@@ -101,11 +109,7 @@ fn nearest(asked: &str, mut names: Vec<&str>) -> String {
     if count <= MOST_NAMES {
         return format!("there are: {}", names.join(", "));
     }
-    // The asked name may be the end of one.
-    names.sort_by_cached_key(|name| {
-        let end = name.get(name.len().saturating_sub(asked.len())..).unwrap_or(name);
-        strsim::levenshtein(asked, name).min(strsim::levenshtein(asked, end))
-    });
+    most_like_first(asked, &mut names);
     names.truncate(MOST_NAMES);
     format!("of {count} names the nearest are: {}", names.join(", "))
 }

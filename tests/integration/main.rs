@@ -33,6 +33,7 @@ mod cli_trace;
 mod cli_types;
 mod docs_counts;
 mod examples;
+mod gemm_fused;
 mod gemm_grouped;
 mod gemm_instances;
 mod gemm_layouts;

@@ -174,25 +174,41 @@ pub fn judge(operands: &Operands, results: &Results) -> Result<AttentionCheck, h
     }
 }
 
-/// Bound attention, to be timed.
-struct Runs<'p>(&'p str, BoundAttention<'p>);
+/// Most sets of operands in rotation.
+const MOST_SETS: u64 = 32;
+
+/// Sets of operands that together fill the L2 cache twice, so that no launch finds its own in it.
+fn sets(operands: &Operands, device: &Device) -> usize {
+    let bytes: usize = operands.data.iter().map(Vec::len).sum();
+    let l2_bytes = device.info().map_or(0, |info| info.l2_bytes);
+    (2 * l2_bytes).div_ceil(bytes.max(1) as u64).clamp(1, MOST_SETS) as usize
+}
+
+/// Attention bound to each set of operands, to be timed.
+struct Runs<'p> {
+    kernel: &'p str,
+    sets: Vec<BoundAttention<'p>>,
+}
 
 impl Contender for Runs<'_> {
     fn name(&self) -> &str {
-        self.0
+        self.kernel
     }
-    fn launch(&mut self, _set: usize, stream: &Stream) -> Result<(), warpipe_bench::Error> {
-        Ok(self.1.run(stream)?)
+    fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), warpipe_bench::Error> {
+        Ok(self.sets[set].run(stream)?)
     }
 }
 
-/// Times a plan.
+/// Times a plan with operands that are not in the L2 cache.
 fn timed(plan: &AttentionPlan, device: &Device, operands: &Operands) -> Result<Timing, Error> {
-    let mut buffers = Buffers::new(device, operands)?;
-    let mut runs = Runs(&plan.describe().kernel, buffers.bind(plan)?);
+    let count = sets(operands, device);
+    let mut buffers =
+        (0..count).map(|_| Buffers::new(device, operands)).collect::<Result<Vec<_>, _>>()?;
+    let sets = buffers.iter_mut().map(|set| set.bind(plan)).collect::<Result<_, _>>()?;
+    let mut runs = Runs { kernel: &plan.describe().kernel, sets };
     let flops = operands.problem.flops();
     let config = BenchConfig::default();
-    let (mut timings, ..) = interleave(device, &mut [&mut runs], 1, flops, &config)?;
+    let (mut timings, ..) = interleave(device, &mut [&mut runs], count, flops, &config)?;
     timings.pop().ok_or_else(|| Error::Usage("nothing was timed".to_owned()))
 }
 

@@ -6,6 +6,7 @@ use crate::attention::operands::Operands;
 use crate::attention::shape::ShapeArgs;
 use crate::attention::{judge, once};
 use crate::error::Error;
+use crate::instance::nearest;
 use host::attention::{Attention, AttentionKernel, AttentionProblem, Heads, Mask, Sequences};
 use host::sim::{Stats, Trial};
 use host::{Device, SimConfig};
@@ -181,10 +182,7 @@ fn named(table: &[AttentionKernel], name: &str) -> Result<usize, Error> {
     match (exact, &ends[..]) {
         (Some(index), _) => Ok(index),
         (None, &[index]) if !name.is_empty() => Ok(index),
-        _ => Err(Error::Usage(format!(
-            "no attention kernel {name}; there are: {}",
-            names.join(", ")
-        ))),
+        _ => Err(Error::Usage(format!("no attention kernel {name}; {}", nearest(name, names)))),
     }
 }
 

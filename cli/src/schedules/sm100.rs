@@ -4,6 +4,7 @@ use super::family::Family;
 use super::{Args, Case, Failure, Steps};
 use crate::check::bound;
 use crate::error::Error;
+use crate::instance::nearest;
 use host::reference::Product;
 use host::sim::{Stats, Trial};
 use host::sm100::Plan;
@@ -34,7 +35,7 @@ pub fn is(asked: Option<&str>) -> bool {
 fn named(asked: &str) -> Result<&'static Instance, Error> {
     INSTANCES.iter().find(|i| i.desc.meta.name() == asked).ok_or_else(|| {
         let names: Vec<_> = INSTANCES.iter().map(|i| i.desc.meta.name()).collect();
-        Error::Usage(format!("no instance {asked}; for Blackwell there are: {}", names.join(", ")))
+        Error::Usage(format!("no instance {asked} for Blackwell; {}", nearest(asked, names)))
     })
 }
 
@@ -208,7 +209,7 @@ mod tests {
     fn a_name_that_is_none_is_told_what_is() {
         assert!(is(Some("gemm_sm100_x")) && !is(Some("gemm_bf16")) && !is(None));
         let said = named("gemm_sm100_x").err().unwrap().to_string();
-        assert!(said.contains("no instance gemm_sm100_x; for Blackwell there are: gemm_sm100_"));
+        assert!(said.contains("no instance gemm_sm100_x for Blackwell; "));
         assert_eq!(said.lines().count(), 1);
     }
 }

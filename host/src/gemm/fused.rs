@@ -9,7 +9,8 @@ use crate::tensor_error::dtype_name;
 use crate::view::{View, ViewMut};
 use gpu_kernels::gemm::fused::FusedElement;
 use gpu_kernels::gemm::fusion::{
-    Chain, EltAct, LinCombPerColBiasEltAct, LinCombPerColBiasGated, PerColBias, Residual,
+    Chain, EltAct, LinCombPerColBias, LinCombPerColBiasEltAct, LinCombPerColBiasGated, PerColBias,
+    Residual,
 };
 use gpu_kernels::gemm::instance::Instances;
 use gpu_kernels::gemm::{Epilogue, Linear};
@@ -92,7 +93,8 @@ impl<'s, T: FusedElement> Fused<'s> for LinCombPerColBiasEltAct<'s, T> {
     fn of(fusion: &Fusion<'s>, bias: DependentSlice<'s, T>) -> Self {
         let Fusion { alpha, beta, activation, residual, .. } = *fusion;
         let linear = Linear { alpha, beta };
-        linear.then(PerColBias::new(bias)).then(activation).then(Residual { factor: residual })
+        let biased = LinCombPerColBias { linear, bias: PerColBias::new(bias) };
+        biased.then(activation).then(Residual { factor: residual })
     }
 }
 
@@ -100,7 +102,7 @@ impl<'s, T: FusedElement> Fused<'s> for LinCombPerColBiasGated<'s, T> {
     type Element = T;
     fn of(fusion: &Fusion<'s>, bias: DependentSlice<'s, T>) -> Self {
         let linear = Linear { alpha: fusion.alpha, beta: 0.0 };
-        linear.then(PerColBias::new(bias)).gated(fusion.activation)
+        LinCombPerColBias { linear, bias: PerColBias::new(bias) }.gated(fusion.activation)
     }
 }
 
