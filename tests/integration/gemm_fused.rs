@@ -47,9 +47,11 @@ fn each_value<T: FusedElement>(bench: &Bench, index: usize, m: usize, n: usize) 
     let name = gemm.instances()[index].desc.meta.name();
     let [rows, columns, k] = [m, n, K].map(|x| x as u64);
     let problem = GemmProblem { m: rows, n: columns, k, ab: dtype, out: dtype, beta_c: false };
-    // Half a unit in the last place, and of the smallest numbers.
-    let (half, least) =
-        if dtype == Dtype::F16 { (2f64.powi(-12), 2f64.powi(-25)) } else { (2f64.powi(-9), 0.0) };
+    // Half a unit in the last place, relative to a number and of the smallest ones.
+    let (half, least) = match dtype {
+        Dtype::F16 => (2f64.powi(-11), 2f64.powi(-25)),
+        _ => (2f64.powi(-8), 0.0),
+    };
     for (activation, exact) in SMOOTH {
         let mut d = device.alloc(m * n * 2).unwrap();
         d.fill(0xff).unwrap();

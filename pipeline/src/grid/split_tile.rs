@@ -12,6 +12,7 @@
 use crate::cta::{ClusterShape, Role, Warpgroup};
 use crate::mma::{Accumulator, GROUP_ROWS, Rows};
 use core::array::from_fn;
+use core::marker::PhantomData;
 use isa::device;
 use isa::kernel::{AfterWait, ByValue, KernelArg, ParamMeta};
 use isa::slice::{DeviceSliceMut, SliceAbi};
@@ -40,14 +41,17 @@ const COUNTER: u32 = 8;
 /// fn column(tiles: &SplitTiles<'_>, group: &Group, part: SplitPart, sum: &Accumulator<128>) -> Option<f32> {
 ///     let tile = tiles.store(group, part, 8, sum, Rows::splat(1.0))?;
 ///     let row = group.thread() % 8;
-///     let parts = 0..tile.parts();
-///     Some(parts.map(|part| tile.value(part, row) * tile.sums(part, row, 0)[0]).sum())
+///     let of = |part| {
+///         let ([value], [[sum, ..]]) = (tile.values_of_row(part, row), tile.sums_of_row(part, row, 0));
+///         value * sum
+///     };
+///     Some((0..tile.parts()).map(of).sum())
 /// }
 /// assert_eq!(SplitTiles::bytes(132, 128), 132 * (128 + 64 * 4 + 64 * 128 * 4));
 /// ```
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub struct SplitTiles<'a>(SliceAbi, core::marker::PhantomData<&'a mut [Quad]>);
+pub struct SplitTiles<'a>(SliceAbi, PhantomData<&'a mut [Quad]>);
 
 /// One part of a tile. See the example of [`SplitTiles`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,19 +86,25 @@ impl<'a> SplitTiles<'a> {
         slots * slot_quads(columns as usize) as u64 * size_of::<Quad>() as u64
     }
 
-    /// The address of a slot. If the workspace has no such slot, it is 0, so that the first access faults and ends the
-    /// grid.
+    /// The address of the first of `count` slots. If the workspace does not have them all, it is 0, so that the first access
+    /// faults and ends the grid.
     #[isa::forceinline]
-    fn slot<const N: usize>(&self, slot: u32) -> *mut Quad {
+    fn slots<const N: usize>(&self, first: u32, count: u32) -> *mut Quad {
         let quads = const { slot_quads(N) as u64 };
-        let first = u64::from(slot) * quads;
+        let [first, count] = [first, count].map(|slots| u64::from(slots) * quads);
         let memory = self.0.address as *mut Quad;
         // Address 0 is never mapped.
-        if first + quads <= self.0.elements {
+        if first + count <= self.0.elements {
             memory.wrapping_add(first as usize)
         } else {
             core::ptr::null_mut()
         }
+    }
+
+    /// The address of a slot, as [`slots`](Self::slots).
+    #[isa::forceinline]
+    fn slot<const N: usize>(&self, slot: u32) -> *mut Quad {
+        self.slots::<N>(slot, 1)
     }
 
     /// Stores the first `rows` rows of `sum`, and one value per row, as a part of its tile. Returns the tile to the warp
@@ -166,21 +176,28 @@ impl<const N: usize> SplitTile<'_, N> {
         self.parts
     }
 
-    /// The value of row `row` in a part; −∞ if the tile has no such part. Only the rows that were stored have one.
+    /// The values of row `row` in `COUNT` parts from part `first` on; −∞ for parts that the tile does not have. Only the rows
+    /// that were stored have one.
     ///
-    /// There is no branch, so the loads of a loop can be in flight together. (PTX `@p ld.global.f32`.) See the example of
-    /// [`SplitTiles`].
+    /// There is no branch, so the loads are in flight together, and those of several calls too. (PTX `@p ld.global.f32`.)
+    /// See the example of [`SplitTiles`].
     #[device]
     #[must_use]
-    pub fn value(&self, part: u32, row: u32) -> f32 {
-        let (at, none) = (value_at(self.slot(part), row).cast_const(), f32::NEG_INFINITY);
-        // SAFETY: inside the slot. All parts were stored, and nobody writes them again in this launch.
-        f32::from_bits(unsafe { isa::global::ld_if(at, part < self.parts, none.to_bits()) })
+    pub fn values_of_row<const COUNT: usize>(&self, first: u32, row: u32) -> [f32; COUNT] {
+        let (slot, left) = self.slots(first, COUNT);
+        let at = value_at(slot, row);
+        from_fn(|i| {
+            let at = at.wrapping_add(i * const { 4 * slot_quads(N) as usize });
+            // SAFETY: inside the slot. All parts were stored, and nobody writes them again in this launch.
+            f32::from_bits(unsafe {
+                isa::global::ld_if(at.cast_const(), (i as u32) < left, f32::NEG_INFINITY.to_bits())
+            })
+        })
     }
 
     /// The values of this thread's two rows in a part; −∞ if the tile has no such part.
     ///
-    /// There is no branch, as in [`value`](Self::value). (PTX `@p ld.global.f32`.)
+    /// There is no branch, as in [`values_of_row`](Self::values_of_row). (PTX `@p ld.global.f32`.)
     ///
     /// ```
     /// # use warpipe_pipeline::{grid::SplitTile, mma::Rows, prelude::*};
@@ -194,10 +211,15 @@ impl<const N: usize> SplitTile<'_, N> {
     ///     sum
     /// }
     /// ```
-    #[isa::forceinline]
+    #[device]
     #[must_use]
     pub fn values<R: Role, Cl: ClusterShape>(&self, group: &Warpgroup<R, Cl>, part: u32) -> Rows {
-        place_of(group).0.map(|row| self.value(part, row))
+        let slot = self.slot(part);
+        place_of(group).0.map(|row| {
+            let (at, none) = (value_at(slot, row).cast_const(), f32::NEG_INFINITY);
+            // SAFETY: as in `values_of_row`.
+            f32::from_bits(unsafe { isa::global::ld_if(at, part < self.parts, none.to_bits()) })
+        })
     }
 
     /// Adds the sums of a part to `sum`, each row times its factor. Nothing is added if the tile has no such part.
@@ -222,9 +244,9 @@ impl<const N: usize> SplitTile<'_, N> {
             let pairs: [[u32; 2]; 2 * EIGHTS] = from_fn(|i| {
                 let (half, eight) = place(i);
                 let (inside, eight) = (part < self.parts && eight < N / 8, eight.min(N / 8 - 1));
-                let at = lines.0[half].wrapping_add(4 * eight + column as usize / 2).cast_const();
-                // SAFETY: as in `value`.
-                unsafe { isa::global::ld_if(at, inside, [0; 2]) }
+                let at = lines.0[half].wrapping_add(4 * eight + column as usize / 2);
+                // SAFETY: as in `values_of_row`.
+                unsafe { isa::global::ld_if(at.cast_const(), inside, [0; 2]) }
             });
             for (i, pair) in pairs.into_iter().enumerate() {
                 let (half, eight) = place(i);
@@ -235,22 +257,40 @@ impl<const N: usize> SplitTile<'_, N> {
         }
     }
 
-    /// The sums of row `row` of a part, in columns 4 `quad` to 4 `quad` + 3; zeros if the tile has no such part.
+    /// The sums of row `row` in `COUNT` parts from part `first` on, in columns 4 `quad` to 4 `quad` + 3; zeros for parts that
+    /// the tile does not have.
     ///
-    /// There is no branch, as in [`value`](Self::value). (PTX `@p ld.global.v4`.) See the example of [`SplitTiles`].
+    /// There is no branch, as in [`values_of_row`](Self::values_of_row). (PTX `@p ld.global.v4`.) See the example of
+    /// [`SplitTiles`].
     #[device]
     #[must_use]
-    pub fn sums(&self, part: u32, row: u32, quad: u32) -> [f32; 4] {
-        let at = sums_at::<N>(self.slot(part), row, quad).cast::<[u32; 4]>();
-        // SAFETY: as in `value`.
-        unsafe { isa::global::ld_if(at.cast_const(), part < self.parts, [0; 4]) }
-            .map(f32::from_bits)
+    pub fn sums_of_row<const COUNT: usize>(
+        &self,
+        first: u32,
+        row: u32,
+        quad: u32,
+    ) -> [Quad; COUNT] {
+        let (slot, left) = self.slots(first, COUNT);
+        let at = sums_at::<N>(slot, row, quad).cast::<[u32; 4]>();
+        from_fn(|i| {
+            let at = at.wrapping_add(i * const { slot_quads(N) as usize });
+            // SAFETY: as in `values_of_row`.
+            unsafe { isa::global::ld_if(at.cast_const(), (i as u32) < left, [0; 4]) }
+                .map(f32::from_bits)
+        })
     }
 
     /// The address of a part's slot.
     #[isa::forceinline]
     fn slot(&self, part: u32) -> *mut Quad {
         self.tiles.slot::<N>(self.first + part)
+    }
+
+    /// The address of the slot of part `first`, and the number of parts from there on, at most `most`.
+    #[isa::forceinline]
+    fn slots(&self, first: u32, most: usize) -> (*mut Quad, u32) {
+        let left = self.parts.saturating_sub(first).min(most as u32);
+        (self.tiles.slots::<N>(self.first + first, left), left)
     }
 }
 
@@ -282,7 +322,7 @@ unsafe impl KernelArg for SplitTiles<'_> {
     const META: ParamMeta = <DeviceSliceMut<'_, Quad> as KernelArg>::META;
     #[isa::forceinline]
     unsafe fn from_abi(abi: SliceAbi) -> Self {
-        Self(abi, core::marker::PhantomData)
+        Self(abi, PhantomData)
     }
 }
 

@@ -4,7 +4,7 @@
 use super::args::{DecodeArgs, Entry};
 use core::array::from_fn;
 use core::f32::consts::{LN_2, LOG2_E};
-use isa::math::{ex2_approx_ftz, fma, lg2_approx};
+use isa::math::{ex2_approx_ftz, fma, lg2_approx, rcp_approx_ftz};
 use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role, WARPGROUP_THREADS, Warpgroup};
 use pipeline::grid::SplitTile;
@@ -61,24 +61,23 @@ pub fn combine<E: Pack, Ro: Role, Cl: ClusterShape, const D: usize>(
     let (o, lse) = (args.o.by(group), args.lse.by(group));
     let rows = entry.rows(args);
     for first_row in (own..rows).step_by(ROWS_AT_ONCE * apart as usize) {
-        // A row that does not exist is the one before it again, so that the loads need no branch.
-        let mut row = [first_row; ROWS_AT_ONCE];
-        for i in 1..ROWS_AT_ONCE {
-            row[i] = if row[i - 1] + apart < rows { row[i - 1] + apart } else { row[i - 1] };
-        }
+        // In place of a row that does not exist stands the first one, so that the loads need no branch.
+        let row: [u32; ROWS_AT_ONCE] = from_fn(|i| {
+            let row = first_row + i as u32 * apart;
+            if row < rows { row } else { first_row }
+        });
         let mut all = [Weighed::NONE; ROWS_AT_ONCE];
         for first in (0..tile.parts()).step_by(AT_ONCE) {
-            let parts: [u32; AT_ONCE] = from_fn(|i| first + i as u32);
-            let values = row.map(|row| parts.map(|part| tile.value(part, row)));
-            let sums = row.map(|row| parts.map(|part| tile.sums(part, row, quad)));
+            let values = row.map(|row| tile.values_of_row(first, row));
+            let sums = row.map(|row| tile.sums_of_row(first, row, quad));
             for (i, weighed) in all.iter_mut().enumerate() {
                 weighed.add(&values[i], &sums[i]);
             }
         }
         for (i, Weighed { most, sum, weights }) in all.into_iter().enumerate() {
-            let again = i > 0 && row[i] == row[i - 1];
+            let again = i > 0 && row[i] == first_row;
             let Some((head, query)) = entry.row(args, row[i]).filter(|_| !again) else { continue };
-            let inverse = if weights > 0.0 { 1.0 / weights } else { 0.0 };
+            let inverse = if weights > 0.0 { rcp_approx_ftz(weights) } else { 0.0 };
             let [a, b, c, d] = sum.map(|x| x * inverse);
             let at = entry.o_at(args, head, query) + 2 * quad as usize;
             if 4 * quad < args.head_dim {
