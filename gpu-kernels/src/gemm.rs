@@ -12,11 +12,14 @@
 
 // Why `not(test)`: see the crate's first lines.
 mod activation;
+mod bias;
 pub mod by_columns;
+mod chain;
 pub mod config;
 pub mod divmod;
 #[cfg(not(test))]
 pub mod e5m2;
+mod elt_act;
 pub mod epilogue;
 mod epilogue_tiles;
 #[cfg(not(test))]
