@@ -15,8 +15,11 @@ const K: usize = 16;
 /// Results are activations of numbers up to this one, and down to its opposite.
 const MOST: f32 = 4.5;
 
-/// The smooth activations, and each in f64.
-const SMOOTH: [(EltAct, fn(f64) -> f64); 3] = [
+/// An activation in f64.
+type Exact = fn(f64) -> f64;
+
+/// The smooth activations.
+const SMOOTH: [(EltAct, Exact); 3] = [
     (EltAct::GELU, |x| 0.5 * x * (1.0 + erf(x / 2f64.sqrt()))),
     (EltAct::SILU, |x| x / (1.0 + (-x).exp())),
     (EltAct::GELU_TANH, |x| {
