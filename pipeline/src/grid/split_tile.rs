@@ -286,7 +286,8 @@ impl<const N: usize> SplitTile<'_, N> {
         self.tiles.slot::<N>(self.first + part)
     }
 
-    /// The address of the slot of part `first`, and the number of parts from there on, at most `most`.
+    /// The address of the slot of part `first`, and the number of parts from there on, at most `most`. If the workspace does not
+    /// have them all, the load from the first one faults and ends the grid.
     #[isa::forceinline]
     fn slots(&self, first: u32, most: usize) -> (*mut Quad, u32) {
         let left = self.parts.saturating_sub(first).min(most as u32);
