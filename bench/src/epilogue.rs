@@ -94,7 +94,7 @@ impl Places {
         let c = if beta_c { m * n } else { 0 };
         let lengths = [m * k, n * k, c, n].map(|len| (len as usize).next_multiple_of(ALIGN));
         let bytes = lengths.iter().sum::<usize>() * dtype.size();
-        let sets = (2 * l2_bytes).div_ceil(bytes as u64).clamp(1, MOST_SETS) as usize;
+        let sets = crate::rotating_sets(bytes, l2_bytes, MOST_SETS);
         Self { sets, lengths }
     }
 

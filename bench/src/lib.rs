@@ -34,6 +34,7 @@ pub mod suites;
 pub use check::{Projected, ResultCheck};
 pub use error::Error;
 pub use measure::{Bench, Fastest, Isolated, Measured, Ours};
+pub use pool::rotating_sets;
 pub use scales::{Launch, ProductScales, ScaleOf};
 pub use search::Search;
 

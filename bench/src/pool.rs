@@ -16,6 +16,13 @@ const ALIGN: usize = 256;
 /// Largest number of operand sets in rotation.
 const MOST_SETS: u64 = 256;
 
+/// How many sets of operands of `bytes` bytes fill an L2 cache of `l2_bytes` bytes twice: from 1 to `most`.
+///
+/// Launches that take turns at them find nothing of their own set in the cache, unless `most` sets are too few.
+pub fn rotating_sets(bytes: usize, l2_bytes: u64, most: u64) -> usize {
+    (2 * l2_bytes).div_ceil(bytes.max(1) as u64).clamp(1, most) as usize
+}
+
 /// Normal values on a device and on the host.
 pub struct Pool {
     dtype: Dtype,
@@ -51,8 +58,7 @@ impl Rotation {
         let align = ALIGN / problem.ab.size();
         let round = |rows: u64, cols: u64| ((rows * cols) as usize).next_multiple_of(align);
         let (a, b) = (round(problem.m, problem.k), round(problem.n, problem.k));
-        let bytes = ((a + b) * problem.ab.size()).max(1) as u64;
-        let sets = (2 * l2_bytes).div_ceil(bytes).clamp(1, MOST_SETS) as usize;
+        let sets = rotating_sets((a + b) * problem.ab.size(), l2_bytes, MOST_SETS);
         Self { sets, a, both: a + b }
     }
 

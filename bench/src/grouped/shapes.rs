@@ -101,7 +101,7 @@ impl GroupedShape {
     /// Sets of operands in rotation, so that nothing of a set is left in the L2 cache when it is used again.
     pub(super) fn sets(&self, l2_bytes: u64) -> usize {
         let bytes = self.elements().iter().sum::<usize>() * DTYPE.size();
-        (2 * l2_bytes).div_ceil(bytes as u64).clamp(1, MOST_SETS) as usize
+        crate::rotating_sets(bytes, l2_bytes, MOST_SETS)
     }
 }
 

@@ -24,7 +24,7 @@ use shape::{BatchArgs, Layout, ShapeArgs};
 use std::fmt;
 use std::path::Path;
 use std::time::Instant;
-use warpipe_bench::{BenchConfig, Contender, Timing, interleave};
+use warpipe_bench::{BenchConfig, Contender, Timing, interleave, rotating_sets};
 
 const FILES: &str = "Operands from files";
 const RESULT: &str = "Result";
@@ -175,14 +175,7 @@ pub fn judge(operands: &Operands, results: &Results) -> Result<AttentionCheck, h
 }
 
 /// Most sets of operands in rotation.
-const MOST_SETS: u64 = 32;
-
-/// Sets of operands that together fill the L2 cache twice, so that no launch finds its own in it.
-fn sets(operands: &Operands, device: &Device) -> usize {
-    let bytes: usize = operands.data.iter().map(Vec::len).sum();
-    let l2_bytes = device.info().map_or(0, |info| info.l2_bytes);
-    (2 * l2_bytes).div_ceil(bytes.max(1) as u64).clamp(1, MOST_SETS) as usize
-}
+const MOST_SETS: u64 = 256;
 
 /// Attention bound to each set of operands, to be timed.
 struct Runs<'p> {
@@ -201,7 +194,8 @@ impl Contender for Runs<'_> {
 
 /// Times a plan with operands that are not in the L2 cache.
 fn timed(plan: &AttentionPlan, device: &Device, operands: &Operands) -> Result<Timing, Error> {
-    let count = sets(operands, device);
+    let l2_bytes = device.info().map_or(0, |info| info.l2_bytes);
+    let count = rotating_sets(operands.data.iter().map(Vec::len).sum(), l2_bytes, MOST_SETS);
     let mut buffers =
         (0..count).map(|_| Buffers::new(device, operands)).collect::<Result<Vec<_>, _>>()?;
     let sets = buffers.iter_mut().map(|set| set.bind(plan)).collect::<Result<_, _>>()?;

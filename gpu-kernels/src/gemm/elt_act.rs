@@ -14,7 +14,7 @@ use pipeline::mma::Fragment;
 /// in the kernel's type, and any other one.
 ///
 /// Each value takes one `tanh.approx`. What that adds to the error of the result for x is at most 2⁻¹² · |x| by the PTX
-/// manual. On an H200 it is at most 4·10⁻⁶ · |x|.
+/// manual. On an H200 it is at most 5·10⁻⁶ · |x|.
 ///
 /// (CUTLASS: `EltAct` in the names of its fusion operations, where it is a type; cuBLASLt: `CUBLASLT_MATMUL_DESC_EPILOGUE`.)
 #[repr(C)]

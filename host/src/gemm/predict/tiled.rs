@@ -11,8 +11,8 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 
 /// Time that an activation adds to an epilogue, for each element of the tile. On an H100, a tile of 128 x 256 took 2.7 to 3.4 µs
 /// longer with bias and GELU than with the bias alone (2026-11-26, the rows of `bench --suite epilogue`). With today's form of GELU
-/// it is 1.7 µs on an H200 (2026-11-29). The larger value stands, because no H100 has run this form. The picks for an H200 are the
-/// same with either.
+/// it is 1.7 µs on an H200 (2026-11-29). The larger value stands, because no H100 has run this form. Of eight layers,
+/// the picks for an H200 are the same with either.
 const ACTIVATION_US_PER_ELEMENT: f64 = 9e-5;
 
 /// A product tiled by an instance on a device: what does not depend on the schedule.
