@@ -5,7 +5,7 @@ use super::error::AttentionError;
 use super::kernel::AttentionKernel;
 use super::problem::AttentionProblem;
 use super::sequences::Sequences;
-use super::split::{RowShape, block_count};
+use super::split::RowShape;
 use super::strides::Operand;
 use super::work::tiles_of;
 use gpu_kernels::attention::Instance;
@@ -65,8 +65,7 @@ pub(super) fn pick(
     let wanted = few || problem.sequences.cached();
     let fits = |i: &DecodeInstance| wanted && fits_split(i, problem);
     let split = attention.decode.iter().enumerate().filter(|(_, i)| fits(i));
-    let ctas = attention.device.sms();
-    match split.min_by_key(|(_, i)| (i.head_dim, split_cost(i, problem, ctas))) {
+    match split.min_by_key(|(_, i)| (i.head_dim, split_cost(i, few))) {
         Some((row, instance)) => {
             let (index, columns) = (attention.instances.len() + row, instance.head_dim);
             let split = if few {
@@ -94,17 +93,16 @@ fn fits_split(instance: &DecodeInstance, problem: &AttentionProblem) -> bool {
     sequences && steps && instance.dtype == problem.dtype && instance.head_dim >= problem.heads.dim
 }
 
-/// The time of the busiest CTA, in eighths of that of a block of 64 keys. A block of 128 does not take twice as long: the
-/// warp group waits as often for it.
-///
-/// The lengths of a cache change from run to run, and equal lengths give equal bits whichever the plan was made for. So its
-/// kernel does not depend on them: blocks are as large as pages allow.
-fn split_cost(instance: &DecodeInstance, problem: &AttentionProblem, ctas: u32) -> u64 {
-    if problem.sequences.cached() {
-        return u64::from(u32::MAX - instance.bn);
-    }
-    let of_block = 4 + 4 * u64::from(instance.bn) / 64;
-    block_count(problem, instance.bn).div_ceil(ctas.into()) * of_block
+/// The elements of K in a block that suits few queries: 16 KiB. Two such blocks of K, and two of V, keep the memory of an
+/// H200 busy. With more in flight, CTAs that read pages of the memory together drift apart.
+const BLOCK: u32 = 64 * 128;
+
+/// How little a kernel suits a problem, of kernels for the same head dim. If several tiles share the keys, the tensor cores
+/// and the softmax take longest, and large blocks wait less often. The lengths of a cache don't count, so that equal lengths
+/// give equal bits whichever lengths the plan was made for.
+fn split_cost(instance: &DecodeInstance, few: bool) -> u32 {
+    let elements = instance.bn * instance.head_dim;
+    if few { elements.abs_diff(BLOCK) } else { u32::MAX - elements }
 }
 
 /// Whether an instance computes a problem.

@@ -130,11 +130,6 @@ pub(super) fn tile_count(problem: &AttentionProblem) -> u64 {
     of_head * u64::from(heads.kv) * u64::from(problem.sequences.batch())
 }
 
-/// Blocks of `bn` keys of all tiles.
-pub(super) fn block_count(problem: &AttentionProblem, bn: u32) -> u64 {
-    tiles(problem, bn).iter().map(|tile| tile.blocks.len() as u64).sum()
-}
-
 fn tiles(problem: &AttentionProblem, bn: u32) -> Vec<Tile> {
     let heads = problem.heads;
     let readers = heads.q / heads.kv;

@@ -18,7 +18,6 @@ use super::combine::{combine, write};
 use crate::attention::softmax::Softmax;
 use crate::attention::{Place, Score, SoftCap};
 use core::f32::consts::LOG2_E;
-use isa::misc::nounroll;
 use isa::wgmma::{M64, OperandMajor, Shape};
 use pipeline::cta::{Role, Unshared};
 use pipeline::mma::{AShape, Pack};
@@ -85,17 +84,15 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
                         let (row, at) = entry.keys_at::<BN>(args, page, block, args.v_page);
                         (key, v.tile_of(at, 0, row, Peers::ALONE))
                     };
-                    // The first blocks come into the L2 cache while the primary grid ends. It may still write a block
-                    // table.
+                    // The first block comes into the L2 cache while the primary grid ends. More of them would delay the loads of
+                    // other CTAs. The primary grid may still write a block table.
                     if let Some(entry) = &next
                         && args.block_table.is_empty()
+                        && !entry.blocks.is_empty()
                     {
-                        for block in entry.each_block().take(STAGES) {
-                            nounroll();
-                            let (key, value) = boxes(entry, entry.only_page(), block);
-                            key.prefetch(&early);
-                            value.prefetch(&early);
-                        }
+                        let (key, value) = boxes(entry, entry.only_page(), entry.blocks.start);
+                        key.prefetch(&early);
+                        value.prefetch(&early);
                     }
                     let one = early.wait();
                     let mut keys = keys.producer.by(&one);

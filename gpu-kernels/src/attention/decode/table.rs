@@ -73,14 +73,14 @@ pub const DECODE_INSTANCES: &[DecodeInstance] = &[];
 
 #[cfg(all(feature = "attention", not(all(feature = "trace", target_arch = "nvptx64"))))]
 kernels! {
-    bf16, head_dim 64, keys 64, stages 12: attention_bf16_d64_decode;
-    bf16, head_dim 64, keys 128, stages 6: attention_bf16_d64_decode_128;
-    bf16, head_dim 128, keys 64, stages 6: attention_bf16_d128_decode;
-    bf16, head_dim 128, keys 128, stages 3: attention_bf16_d128_decode_128;
-    bf16, head_dim 256, keys 64, stages 3: attention_bf16_d256_decode;
-    f16, head_dim 64, keys 64, stages 12: attention_f16_d64_decode;
-    f16, head_dim 64, keys 128, stages 6: attention_f16_d64_decode_128;
-    f16, head_dim 128, keys 64, stages 6: attention_f16_d128_decode;
-    f16, head_dim 128, keys 128, stages 3: attention_f16_d128_decode_128;
-    f16, head_dim 256, keys 64, stages 3: attention_f16_d256_decode;
+    bf16, head_dim 64, keys 64, stages 3: attention_bf16_d64_decode;
+    bf16, head_dim 64, keys 128, stages 2: attention_bf16_d64_decode_128;
+    bf16, head_dim 128, keys 64, stages 2: attention_bf16_d128_decode;
+    bf16, head_dim 128, keys 128, stages 2: attention_bf16_d128_decode_128;
+    bf16, head_dim 256, keys 64, stages 2: attention_bf16_d256_decode;
+    f16, head_dim 64, keys 64, stages 3: attention_f16_d64_decode;
+    f16, head_dim 64, keys 128, stages 2: attention_f16_d64_decode_128;
+    f16, head_dim 128, keys 64, stages 2: attention_f16_d128_decode;
+    f16, head_dim 128, keys 128, stages 2: attention_f16_d128_decode_128;
+    f16, head_dim 256, keys 64, stages 2: attention_f16_d256_decode;
 }
