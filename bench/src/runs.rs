@@ -3,7 +3,7 @@
 use crate::Contender;
 use crate::cublaslt::CublasLtPlan;
 use crate::error::Error;
-use crate::pool::Operand;
+use crate::pool::{Operand, rotating_sets};
 use crate::scales::{Launch, ProductScales};
 use gpu_kernels::gemm::Linear;
 use host::gemm::{BoundGemm, GemmPlan, GemmProblem};
@@ -82,6 +82,9 @@ pub(super) fn download(d: &Buffer, host: &mut Vec<u8>) -> Result<(), host::Error
 }
 
 /// Results of each contender for each set, in one allocation.
+///
+/// Each contender has results of its own for set 0, which are compared. Nobody reads those of other sets, so all contenders
+/// write them to the same buffers: as many as fill the L2 cache twice, and no more than there are sets.
 pub(super) struct Results {
     whole: Buffer,
     /// The results of each contender.
@@ -97,11 +100,12 @@ impl Results {
     ) -> Result<Self, host::Error> {
         let bytes = problem.bytes('D') as usize;
         let step = bytes.next_multiple_of(ALIGN);
-        let whole = device.alloc(step * contenders * sets)?;
+        let l2_bytes = device.info().map_or(0, |info| info.l2_bytes);
+        let shared = rotating_sets(bytes, l2_bytes, u64::MAX).min(sets - 1);
+        let whole = device.alloc(step * (contenders + shared))?;
         let part = |i: usize| whole.part(i * step, bytes);
-        let parts = (0..contenders)
-            .map(|c| (0..sets).map(|set| part(c * sets + set)).collect())
-            .collect::<Result<_, _>>()?;
+        let places = (0..contenders).map(|c| places(c, contenders, sets, shared));
+        let parts = places.map(|of| of.map(part).collect()).collect::<Result<_, _>>()?;
         let mut results = Self { whole, parts };
         results.poison()?;
         Ok(results)
@@ -111,6 +115,19 @@ impl Results {
     pub fn poison(&mut self) -> Result<(), host::Error> {
         self.whole.fill(0xff)
     }
+}
+
+/// Which of `contenders` + `shared` buffers a contender's results of each set take.
+fn places(
+    contender: usize,
+    contenders: usize,
+    sets: usize,
+    shared: usize,
+) -> impl Iterator<Item = usize> {
+    (0..sets).map(move |set| match set {
+        0 => contender,
+        _ => contenders + (set - 1) % shared,
+    })
 }
 
 /// A warpipe plan, bound to each operand set.
@@ -162,5 +179,19 @@ impl Contender for TheirRuns<'_> {
     fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
         let [a, b] = self.operands[set];
         self.plan.run((a, b, None), &mut self.d[set], (self.alpha, 0.0), stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::places;
+
+    #[test]
+    fn only_what_is_compared_has_a_buffer_of_its_own() {
+        let of = |contender, sets, shared| places(contender, 3, sets, shared).collect::<Vec<_>>();
+        assert_eq!(of(0, 5, 4), [0, 3, 4, 5, 6]);
+        assert_eq!(of(2, 5, 4), [2, 3, 4, 5, 6]);
+        assert_eq!(of(1, 5, 2), [1, 3, 4, 3, 4]);
+        assert_eq!(of(1, 1, 0), [1]);
     }
 }

@@ -185,6 +185,9 @@ impl Buffer {
     }
 
     /// Waits for the device, then copies the whole buffer into `out`.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] if the lengths differ; [`Error::Driver`] if the copy, or work that was queued before it, failed.
     pub fn read(&self, out: &mut [u8]) -> Result<(), Error> {
         self.same_len("reading a buffer", out.len())?;
         if out.is_empty() {
@@ -202,6 +205,9 @@ impl Buffer {
     }
 
     /// Waits for the device, then copies the whole buffer to the host.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], as [`Buffer::read`].
     pub fn to_vec(&self) -> Result<Vec<u8>, Error> {
         let mut out = vec![0; self.len()];
         self.read(&mut out)?;
@@ -209,6 +215,9 @@ impl Buffer {
     }
 
     /// Waits for the device, then replaces the whole contents.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::read`].
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.same_len("writing a buffer", bytes.len())?;
         if bytes.is_empty() {
@@ -229,6 +238,9 @@ impl Buffer {
 
     /// Waits for the device, then sets every byte. `0xff` makes every float a NaN, which exposes results
     /// that a kernel does not write.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], as [`Buffer::read`].
     pub fn fill(&mut self, byte: u8) -> Result<(), Error> {
         if self.is_empty() {
             return Ok(());

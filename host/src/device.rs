@@ -214,14 +214,21 @@ impl Device {
         Buffer::new(self, bytes)
     }
 
-    /// Allocates memory and fills it with zeros.
+    /// Allocates memory, waits for the device, and fills the memory with zeros.
+    ///
+    /// # Errors
+    /// Those of [`Device::alloc`] and [`Buffer::fill`].
     pub fn alloc_zeroed(&self, bytes: usize) -> Result<Buffer, Error> {
         let mut buffer = self.alloc(bytes)?;
         buffer.fill(0)?;
         Ok(buffer)
     }
 
-    /// Allocates memory and copies `bytes` to it.
+    /// Allocates memory, waits for the device, and copies `bytes` to the memory. The copy has ended when the call returns, so it
+    /// can't be captured.
+    ///
+    /// # Errors
+    /// Those of [`Device::alloc`] and [`Buffer::write`].
     pub fn upload(&self, bytes: &[u8]) -> Result<Buffer, Error> {
         let mut buffer = self.alloc(bytes.len())?;
         buffer.write(bytes)?;

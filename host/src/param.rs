@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 /// One parameter of a launch.
 ///
 /// A parameter borrows what it passes. A buffer that the kernel may write is borrowed mutably, so one
-/// launch cannot receive it twice.
+/// launch cannot receive it twice. A launch compares kind, element type and size of each with the kernel's.
 pub struct Param<'a>(Kind<'a>);
 
 enum Kind<'a> {
@@ -49,8 +49,8 @@ impl<'a> Param<'a> {
         Param(Kind::Value { bytes, meta, slices })
     }
 
-    /// A whole buffer that the kernel reads as a [`DeviceSlice`](isa::slice::DeviceSlice) of `T`. Bytes
-    /// after the last whole element are not part of it.
+    /// A whole buffer that the kernel reads as a [`DeviceSlice`](isa::slice::DeviceSlice) of `T`. A launch refuses a buffer whose
+    /// bytes are no whole number of elements.
     pub fn slice<T: Element>(buffer: &'a Buffer) -> Param<'a> {
         Self::elements::<T>(buffer, false)
     }
@@ -166,6 +166,14 @@ pub(crate) fn pack<'a>(
                         have: format!("one at address {:#x}", buffer.addr()),
                     });
                 }
+                if !buffer.len().is_multiple_of(*elem_bytes) {
+                    return Err(Error::LaunchParam {
+                        kernel: kernel(),
+                        parameter: number(desc, index),
+                        want: format!("{}, a multiple of {elem_bytes} bytes", describe(want)),
+                        have: format!("a buffer of {} bytes", buffer.len()),
+                    });
+                }
                 let at = slices.len();
                 slices.push([buffer.addr(), (buffer.len() / elem_bytes) as u64]);
                 slices.as_ptr().wrapping_add(at).cast()
@@ -187,6 +195,9 @@ pub(crate) fn describe(param: &ParamMeta) -> String {
         || Dtype::ALL.into_iter().find(|d| *d as u32 == param.dtype).map_or("elements", dtype_name);
     match KINDS.into_iter().find(|k| *k as u32 == param.kind) {
         Some(kind @ (ParamKind::Value | ParamKind::Struct)) => {
+            if let Some(dtype) = Dtype::ALL.into_iter().find(|d| *d as u32 == param.dtype) {
+                return format!("a value of {}", dtype_name(dtype));
+            }
             let kind = if kind == ParamKind::Value { "value" } else { "struct" };
             let what = format!("a {kind} of {} bytes aligned to {}", param.size, param.align);
             match u64::from(param.box_cols) << 32 | u64::from(param.box_rows) {

@@ -18,7 +18,8 @@ pub type CaseResult = Result<(), Box<dyn Error + Send + Sync>>;
 /// ([`Strategy::Mixed`]).
 ///
 /// - `WARPIPE_SEEDS=10000` replaces the number of schedules that the test states.
-/// - `WARPIPE_SEED=7`, or a schedule as the failure prints it, runs only that schedule.
+/// - `WARPIPE_SEED='pct:7:3:900'`, a schedule as the failure prints it, runs only that schedule. A number N alone means
+///   `seed:N`, which is another schedule than that of an odd seed here.
 ///
 /// ```
 /// warpipe_host::testing::check(20, |model| {

@@ -109,7 +109,7 @@ pub struct ParamMeta {
     pub size: u32,
     /// Alignment of the parameter in bytes.
     pub align: u32,
-    /// For tensor maps and slices: the element's [`Dtype`] as `u32`, or 0 if it has none.
+    /// For tensor maps and slices: the element's [`Dtype`] as `u32`, or 0 if it has none. For scalars: their own.
     pub dtype: u32,
     /// For tensor maps: rows of the box (the outer dimension). For slices: 1 if the kernel may
     /// write, otherwise 0. For structs: the lower half of [`ByValue::LAYOUT`].
@@ -294,18 +294,21 @@ pub unsafe trait KernelArg {
 pub unsafe trait AfterWait: KernelArg {}
 
 macro_rules! scalar_args {
-    ($($t:ty),*) => {$(
+    ($($t:ty $(= $dtype:ident)?),*) => {$(
         // SAFETY: a scalar is its own ABI.
         unsafe impl KernelArg for $t {
             type Abi = $t;
-            const META: ParamMeta = ParamMeta::value(size_of::<$t>(), align_of::<$t>());
+            const META: ParamMeta = ParamMeta {
+                $(dtype: Dtype::$dtype as u32,)?
+                ..ParamMeta::value(size_of::<$t>(), align_of::<$t>())
+            };
             unsafe fn from_abi(abi: $t) -> $t { abi }
         }
         // SAFETY: a value gives no access to memory.
         unsafe impl AfterWait for $t {}
     )*};
 }
-scalar_args!(u32, i32, u64, i64, f32);
+scalar_args!(u32 = U32, i32 = I32, u64, i64, f32 = F32);
 
 /// A kernel on the host: its metadata, and the function that the SM model runs.
 #[cfg(not(target_arch = "nvptx64"))]

@@ -148,7 +148,7 @@ impl KernelBuilder {
     }
 
     /// Sets whether the PTX has the source line of each instruction, for profilers and compute-sanitizer.
-    /// The instructions stay the same.
+    /// The kernel does the same, but ptxas may order some instructions differently.
     pub fn line_info(mut self, on: bool) -> Self {
         self.line_info = on;
         self

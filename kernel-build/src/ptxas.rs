@@ -45,8 +45,8 @@ const CURES: [&str; 3] = [
     "spills: more values are alive at once than the thread has registers. Give the role more of them in roles!, or a \
      thread fewer values: a smaller tile, more warp groups, values that are used before the next ones are made",
     "losses: something other than wgmma touches accumulators while wgmmas are in flight, or ptxas can't see that nothing \
-     does. Read accumulators only after `finish`, write the loop without branches around them, and put #[device] on \
-     each function that takes them",
+     does. Read accumulators only after `finish`, make the next fragment (`to_a`) only after `finish` of the batch that reads \
+     the one before, write the loop without branches around them, and put #[device] on each function that takes them",
 ];
 
 /// A ptxas program.

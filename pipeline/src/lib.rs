@@ -10,12 +10,13 @@
 //! Device code compiles to PTX. The same kernel also runs on a CPU model of the SM (crate `sim`), as in the
 //! example below.
 //!
-//! # Three tiers
+//! # Tiers
 //!
 //! | tier | modules | what is in it |
 //! |---|---|---|
 //! | core | [`cta`], [`tile`], [`ring`], [`mma`], [`barrier`], [`store`] | What every kernel uses: roles and shared memory; tiles and tensor maps; pipelines; wgmma accumulators; barriers; TMA stores. |
-//! | grid | [`grid`] | State that the CTAs of a grid share, and the order between one grid and the next: stream-K partials, the grid throttle, programmatic dependent launch, dependent slices. |
+//! | grid | [`grid`] | State that the CTAs of a grid share, and the order between one grid and the next: stream-K partials, split tiles, the grid throttle, programmatic dependent launch, dependent slices, launch control (Blackwell). |
+//! | Blackwell | [`tensor`] | Accumulators in tensor memory. Nothing of it has run on a chip. |
 //! | raw | [`raw`] | Escape hatches: mbarriers and shared memory whose protocol the author promises, with `unsafe`. |
 //!
 //! The [`prelude`] has the names that a first kernel needs.

@@ -69,11 +69,23 @@ pub struct Finding<E> {
     pub after: u64,
 }
 
+impl<E> Finding<E> {
+    /// When it was found, and what finds it again.
+    fn found(&self) -> String {
+        let when = match self.after {
+            0 => "in the first schedule".to_owned(),
+            1 => "after one schedule".to_owned(),
+            count => format!("after {count} schedules"),
+        };
+        format!("found {when}; again: {}", self.schedule)
+    }
+}
+
 impl<E: std::fmt::Display> std::fmt::Display for Finding<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = self.error.to_string();
         writeln!(f, "{}", text.trim_end())?;
-        write!(f, "found after {} schedules; again: {}", self.after, self.schedule)
+        f.write_str(&self.found())
     }
 }
 
@@ -82,7 +94,7 @@ impl<E: std::fmt::Debug> std::fmt::Debug for Finding<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = format!("{:?}", self.error);
         writeln!(f, "{}", text.trim_end())?;
-        write!(f, "found after {} schedules; again: {}", self.after, self.schedule)
+        f.write_str(&self.found())
     }
 }
 

@@ -86,6 +86,12 @@ pub type Plan<
 /// Runs one CTA: all tiles of its list. `Load` is a role of one warp group, and `Math` has one for each 64 of the `BM`
 /// queries of a tile. The sizes are those of [`Plan`]. Without `WINDOWS`, the kernel ignores [`AttentionArgs::left`]: a query
 /// sees all keys before its diagonal.
+///
+/// The maps of Q and O have the dimensions (column, query, head, sequence), those of K and V (column, key, head of the keys,
+/// sequence), innermost first.
+///
+/// Lets the dependent grid start at once (PTX `griddepcontrol.launch_dependents`). Each role waits for the primary grid
+/// (`griddepcontrol.wait`) before it touches Q, K, V, O or LSE. Only the list of tiles is read before that.
 #[isa::forceinline]
 pub fn attention<
     Load,

@@ -31,8 +31,9 @@ use pipeline::cta::{Cluster, Cta};
 /// [`SplitTiles::store`](pipeline::grid::SplitTiles::store), and the group that gets the tile adds up all parts. Packed
 /// sequences are never split. [`Out`](super::out::Out) does all of that.
 ///
-/// The host compares `dtype`, `bm`, `bn` and `packed` with the kernel's parameters. It trusts `head_dim`, `stages`, `windows`
-/// and `soft_cap`.
+/// The host compares `dtype`, `bm`, `bn`, `packed` and `soft_cap` with the kernel's parameters, and refuses a `head_dim` or
+/// `stages` for which the kernel has too little shared memory. It trusts `windows`: a kernel that ignores
+/// [`AttentionArgs::left`] must say `false`.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct Instance {

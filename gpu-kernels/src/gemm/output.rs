@@ -282,7 +282,7 @@ where
     /// epilogue does not read C.
     ///
     /// This takes fewer barriers. It is for main loops in which the previous stores have read their buffers long before
-    /// the next ones; ping-pong stores too often, and was slower with it (docs/performance.md).
+    /// the next ones; ping-pong stores too often, and was slower with it (docs/performance-tried.md).
     #[isa::forceinline]
     pub fn store_at_once<const N: usize>(
         &mut self,

@@ -94,7 +94,7 @@ product! {
         _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
         _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, with C);
     }
-    // These tiles suit some shapes better (docs/performance.md).
+    // These tiles suit some shapes better (docs/picker.md).
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _128x112_2x1(128 x 112, cluster 2 x 1, Cooperative);
         _128x64_1x4(128 x 64, cluster 1 x 4, Cooperative);

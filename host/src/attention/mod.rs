@@ -35,7 +35,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
 use gpu_kernels::attention::decode::{DECODE_INSTANCES, DecodeArgs, DecodeInstance};
-use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance, Packed};
+use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance, Packed, SoftCap};
 use isa::kernel::{Image, KernelArg, ParamKind};
 
 /// The attention kernels of an image, loaded on a device.
@@ -115,8 +115,8 @@ impl Attention {
         tiles.chain(self.decode.iter().map(AttentionKernel::Split))
     }
 
-    /// Plans attention with the kernel whose head dim is the smallest that holds the problem's. If the queries of all
-    /// heads that share keys are 64 rows at most, the keys are split among CTAs, and so are those of a cache.
+    /// Plans attention with a kernel for the smallest head dim that holds the problem's. A decode kernel, which splits the keys
+    /// among CTAs, computes every cache, and sequences of equal lengths if at most 64 query rows share a KV head.
     ///
     /// The calling thread may be in a capture. Nothing waits for the device's work.
     ///
@@ -174,6 +174,22 @@ fn check_instance(instance: &Instance) -> Result<(), AttentionError> {
     }
     if keys != bn {
         return bad(format!("the table says blocks of {bn} keys; the kernel has {keys}"));
+    }
+    let capped =
+        params.get(5 + usize::from(instance.packed)) == Some(&<SoftCap as KernelArg>::META);
+    if instance.soft_cap && !capped {
+        return bad("the table says a soft cap; the kernel takes no SoftCap".into());
+    }
+    // A kernel for fewer columns would leave those behind them unwritten.
+    let tiles = u64::from(bm) + 2 * u64::from(instance.stages) * u64::from(bn);
+    let (need, have) =
+        (tiles * u64::from(head_dim) * instance.dtype.size() as u64, meta.smem_bytes);
+    if need > have.into() {
+        let stages = instance.stages;
+        return bad(format!(
+            "{bm} queries and {stages} blocks of {bn} keys and values with {head_dim} columns take {need} bytes of shared \
+             memory; the kernel has {have}"
+        ));
     }
     Ok(())
 }

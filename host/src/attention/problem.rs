@@ -10,7 +10,7 @@ use isa::kernel::Dtype;
 pub const MAX_HEAD_DIM: u32 = 256;
 /// Most heads, and most sequences: a work list has 16 bits for each.
 const MAX_COUNT: u32 = 1 << 16;
-/// Most tiles that a work list is made of. It has 8 bytes for each.
+/// Most tiles that a work list is made of. It has 32 bytes for each.
 const MAX_TILES: u64 = 1 << 24;
 /// Fewest queries of a tile.
 const SMALLEST_TILE: u32 = 64;

@@ -1,7 +1,7 @@
 //! Constants of the predictions: times and rates of one GPU.
 //!
 //! `cargo run --release -p warpipe-bench --example fit_predictions` fits them to records of `warpipe bench --record`
-//! (docs/performance.md), and writes the files of the folder `calibration`.
+//! (docs/benchmarking.md), and writes the files of the folder `calibration`.
 
 mod h100;
 mod h200;

@@ -92,6 +92,9 @@ pub struct Gemm<E = Linear> {
 
 impl Gemm {
     /// Loads the GEMM kernels of `gpu_kernels` from their image.
+    ///
+    /// # Errors
+    /// The errors of [`Gemm::with_instances`].
     pub fn new(device: &Device, image: &'static Image) -> Result<Self, Error> {
         Self::with_instances(device, image, INSTANCES)
     }
@@ -145,6 +148,13 @@ impl<E: Epilogue> Gemm<E> {
     }
 
     /// Plans a product with the instance and schedule that [`pick`] chooses.
+    ///
+    /// A plan with a workspace or a staging copy zeroes its memory, and waits for the device. So during a capture call
+    /// [`Gemm::plan_in`] instead.
+    ///
+    /// # Errors
+    /// The errors of [`GemmProblem::check`]; [`Error::NoInstance`] if no kernel of the table computes the product;
+    /// [`Error::GatedRows`]; errors of the assembler and of an allocation.
     pub fn plan(&self, problem: &GemmProblem) -> Result<GemmPlan<E>, Error> {
         GemmPlan::new(self, problem, None, &mut |bytes| self.device.alloc_zeroed(bytes))
     }
@@ -183,6 +193,9 @@ impl<E: Epilogue> Gemm<E> {
     }
 
     /// Plans a product with row `index` of the table.
+    ///
+    /// # Errors
+    /// [`Error::WrongInstance`] if that row does not compute the product; the errors of [`Gemm::plan`].
     pub fn plan_with(&self, problem: &GemmProblem, index: usize) -> Result<GemmPlan<E>, Error> {
         GemmPlan::new(self, problem, Some((index, None)), &mut |bytes| {
             self.device.alloc_zeroed(bytes)

@@ -77,8 +77,8 @@ impl<E: Epilogue> GemmPlan<E> {
     /// Otherwise each run copies it, and the first such `bind` of a plan allocates the copy. A run writes only the elements
     /// of D, and nothing between its rows.
     ///
-    /// The plan assembled the kernels, and `bind` allocates the copies, so a run can be captured. Bind before the
-    /// capture.
+    /// The plan assembled the kernels, and `bind` allocates the copies and waits for the device, so a run can be captured. Bind
+    /// before the capture.
     ///
     /// # Errors
     /// [`Error::View`] for a view that the plan can't use, among them a D that overlaps A, B or a part of C;

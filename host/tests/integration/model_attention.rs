@@ -400,6 +400,11 @@ fn a_row_of_a_table_that_contradicts_its_kernel_is_refused() {
     refused(|i| i.bm = 128, ": the table says tiles of 128 queries; the kernel has 192");
     refused(|i| i.bn = 64, ": the table says blocks of 64 keys; the kernel has 128");
     refused(|i| i.bn = 0, ": tile 192x0x64: no size may be 0");
+    refused(|i| i.soft_cap = true, ": the table says a soft cap; the kernel takes no SoftCap");
+    let more = |i: &mut Instance| i.head_dim = 256;
+    let error = Attention::with_instances(&device, &IMAGE, table(more)).err().unwrap().to_string();
+    let words = "192 queries and 2 blocks of 128 keys and values with 256 columns take 360448 bytes of shared memory; the kernel has ";
+    assert!(error.contains(words), "{error}");
 }
 
 #[test]

@@ -166,24 +166,33 @@ fn every_decode_kernel() {
     }
 }
 
+/// Few queries take blocks of 16 KiB of keys, and tiles that share their keys the largest blocks, if pages hold them.
 #[test]
-fn many_keys_come_in_larger_blocks_that_pages_hold() {
+fn blocks_of_keys_suit_queries_and_pages() {
     let device = device(4);
     let attention = Attention::new(&device, &IMAGE).unwrap();
-    let kernel = |sequences| attention.plan(&problem([8, 1, 128], sequences)).unwrap();
-    let paged = |page_rows| {
+    let equal = |q| Sequences::Equal { batch: 1, q, kv: 4096 };
+    let cache = |q| Sequences::Cache { q, keys: vec![0], capacity: 4096 };
+    let paged = |q, page_rows| {
         let pages = 4096u32.div_ceil(page_rows);
-        Sequences::Paged { q: 1, keys: vec![4096], pages, page_rows, sequence_pages: pages }
+        Sequences::Paged { q, keys: vec![4096], pages, page_rows, sequence_pages: pages }
     };
-    for (sequences, bn) in [
-        (Sequences::Equal { batch: 1, q: 1, kv: 4096 }, 128),
-        (Sequences::Equal { batch: 1, q: 1, kv: 256 }, 64),
-        (paged(128), 128),
-        (Sequences::Cache { q: 1, keys: vec![0], capacity: 4096 }, 128),
-        (paged(192), 64),
+    for (sequences, dim, bn) in [
+        (equal(1), 128, 64),
+        (equal(8), 128, 64),
+        (cache(1), 128, 64),
+        (cache(9), 128, 128),
+        (paged(1, 128), 128, 64),
+        (paged(9, 128), 128, 128),
+        (paged(9, 192), 128, 64),
+        (equal(1), 64, 128),
+        (cache(9), 64, 128),
+        (paged(1, 192), 64, 64),
+        (equal(1), 256, 64),
     ] {
-        let plan = kernel(sequences.clone());
-        assert_eq!(plan.describe().tile[1], bn, "{sequences:?}: {}", plan.describe());
+        let plan = attention.plan(&problem([8, 1, dim], sequences.clone())).unwrap();
+        let what = format!("{sequences:?} of {dim} columns");
+        assert_eq!(plan.describe().tile[1], bn, "{what}: {}", plan.describe());
     }
 }
 

@@ -80,7 +80,7 @@ fn parameters_must_be_the_kernels() {
     );
     assert_eq!(
         refused(&device, &FILL, one, &[Param::value(1u32), Param::value(1u32)]),
-        "kernel fill, parameter 0 (`out`): the kernel takes a mutable slice of u32 of 4 bytes, the launch passes a value of 4 bytes aligned to 4"
+        "kernel fill, parameter 0 (`out`): the kernel takes a mutable slice of u32 of 4 bytes, the launch passes a value of u32"
     );
     assert_eq!(
         refused(&device, &FILL, one, &[Param::slice::<u32>(&out), Param::value(1u32)]),
@@ -91,7 +91,18 @@ fn parameters_must_be_the_kernels() {
     let slice = Param::slice_mut::<u32>(&mut out);
     assert_eq!(
         refused(&device, &FILL, one, &[slice, Param::value(1u64)]),
-        "kernel fill, parameter 1 (`value`): the kernel takes a value of 4 bytes aligned to 4, the launch passes a value of 8 bytes aligned to 8"
+        "kernel fill, parameter 1 (`value`): the kernel takes a value of u32, the launch passes a value of 8 bytes aligned to 8"
+    );
+    let slice = Param::slice_mut::<u32>(&mut out);
+    assert_eq!(
+        refused(&device, &FILL, one, &[slice, Param::value(1.0f32)]),
+        "kernel fill, parameter 1 (`value`): the kernel takes a value of u32, the launch passes a value of f32"
+    );
+    let mut odd = device.alloc_zeroed(63).unwrap();
+    let slice = Param::slice_mut::<u32>(&mut odd);
+    assert_eq!(
+        refused(&device, &FILL, one, &[slice, Param::value(1u32)]),
+        "kernel fill, parameter 0 (`out`): the kernel takes a mutable slice of u32 of 4 bytes, a multiple of 4 bytes, the launch passes a buffer of 63 bytes"
     );
     let mut theirs = model().alloc(64).unwrap();
     let slice = Param::slice_mut::<u32>(&mut theirs);
@@ -138,7 +149,7 @@ fn a_tensor_map_of_another_box_or_swizzle_is_refused() {
     let said = device.tensor_map_for::<u32>(&spec).err().unwrap().to_string();
     assert_eq!(
         said,
-        "a tensor map for a kernel argument of type u32: it takes a value of 4 bytes aligned to 4, and no tensor map"
+        "a tensor map for a kernel argument of type u32: it takes a value of u32, and no tensor map"
     );
 }
 

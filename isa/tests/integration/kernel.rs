@@ -120,6 +120,9 @@ fn values_are_their_own_abi() {
     fn meta<T: KernelArg>() -> ParamMeta {
         T::META
     }
-    assert_eq!(meta::<f32>(), ParamMeta::value(4, 4));
+    let of = |dtype: Dtype| ParamMeta { dtype: dtype as u32, ..ParamMeta::value(4, 4) };
+    assert_eq!(meta::<f32>(), of(Dtype::F32));
+    assert_eq!(meta::<u32>(), of(Dtype::U32));
+    assert_eq!(meta::<i32>(), of(Dtype::I32));
     assert_eq!(meta::<u64>(), ParamMeta::value(8, 8));
 }

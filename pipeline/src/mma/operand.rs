@@ -118,7 +118,7 @@ pub(super) mod sealed {
     #[diagnostic::on_unimplemented(
         message = "`{Self}` can't be the operands of a batch of wgmmas",
         label = "not the operands of a product",
-        note = "operands are a full slot with two tiles, A and B; a pair of full slots with a tile each; or a pair of an `AFragment` and a full slot with one tile"
+        note = "operands are a full slot, which `wait()` returns, with two tiles, A and B; a pair of full slots with a tile each; or a pair of an `AFragment` and a full slot with one tile"
     )]
     pub trait Sealed {}
 }
@@ -165,7 +165,7 @@ use sealed::Sealed;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be multiplied into an accumulator of {N} columns",
     label = "not the operands of a product of {N} columns",
-    note = "operands are a full slot with two tiles, A and B; a pair of full slots with a tile each; or a pair of an `AFragment` and a full slot with one tile",
+    note = "operands are a full slot, which `wait()` returns, with two tiles, A and B; a pair of full slots with a tile each; or a pair of an `AFragment` and a full slot with one tile",
     note = "B has {N} rows, the columns of the accumulator, and the columns of A, and an element that wgmma multiplies with that of A: `Tile<bf16, {N}, 64>` for 64 columns of A",
     note = "a B that lies in memory as [columns of A, {N}], such as the values of attention, is MN-major: `Tile<bf16, {N}, 64, MnMajor>`"
 )]

@@ -214,7 +214,7 @@ impl<Ro: Role> TakeTurns for ReadsInTurn<Ro> {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't release a slot that wgmma may be reading",
     label = "the slot is released by the batch that reads it",
-    note = "give the slot to a batch, which gives it back when it has retired: `sum.next(slot).release()`, and `let (sum, last) = sum.finish(); last.release()` for the last one"
+    note = "give the slot to a batch, which gives it back when it has retired: `sum.next(slot).release()`, and `let (sum, slot) = sum.finish(); slot.release()` for the last one, or `let (sum, (a, b)) = …` for a pair of slots"
 )]
 pub trait OrdinaryReads: Readers {}
 impl<Ro: Role> OrdinaryReads for Reads<Ro> {}

@@ -2,8 +2,8 @@
 
 /// Rounds a number to ten bits of fraction: to nearest, ties away from zero. An infinity or a NaN stays.
 ///
-/// `cvt.rna.tf32` does so. That a TMA load of tf32 does as well is an assumption: no manual says how it
-/// rounds.
+/// `cvt.rna.tf32` does so. No manual says how a TMA load of tf32 rounds. An H200 rounds to the nearest, too, and breaks ties
+/// otherwise.
 pub(crate) fn round(x: f32) -> f32 {
     if !x.is_finite() {
         return x;

@@ -50,7 +50,12 @@ pub type Plan<Math, E, const BN: usize, const D: usize, const STAGES: usize> = S
     Ring<STAGES, (VTile<E, BN, D>,), Tma, Mma<Math>, Values, Alone>,
 )>;
 
-/// Runs one CTA: all entries of its list.
+/// Runs one CTA: all entries of its list. An entry that is a whole tile is written to O and LSE. Of others the CTA stores its
+/// part in [`DecodeArgs::tiles`], and the CTA that stores the last part of a tile adds all of them up and writes O and LSE.
+///
+/// Waits for no other CTA. Lets the dependent grid start at once (PTX `griddepcontrol.launch_dependents`). Each role waits for
+/// the primary grid (`griddepcontrol.wait`) before it touches Q, K, V, the block table, O or LSE. Before that, the list is read,
+/// and without a block table the first blocks of K and V are prefetched into the L2 cache.
 #[isa::forceinline]
 pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usize>(
     cta: Cta<(Load, Math), Alone, Plan<Math, E, BN, D, STAGES>>,
