@@ -17,7 +17,7 @@ use warpipe_bench::ceilings::Ceilings;
 fn wgmma_alone_multiplies_again_and_again() {
     on_devices(&GEMM_IMAGE, "wgmma_alone_multiplies_again_and_again", 3, |bench| {
         let desc = &<wgmma_alone as Kernel>::DESC;
-        for (ctas, batches) in [(1, 1), (2, 2), (3, 64)] {
+        for (ctas, batches) in [(1, 1u32), (2, 2), (3, 64)] {
             let case = format!("{ctas} CTAs, {batches} batches");
             let (rows, bf16) = (ROWS * ctas, Dtype::Bf16);
             let a = Matrix::new(bench, bf16, rows, DEPTH, |i, j| small(1, i, j));

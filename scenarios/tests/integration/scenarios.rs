@@ -125,7 +125,7 @@ fn a_thousand_steps_wrap_many_times() {
 #[test]
 fn two_loaders_arm_one_slot() {
     on_devices(&IMAGE, "two_loaders_arm_one_slot", 20, |bench| {
-        for (ctas, tiles, steps) in [(1, 1, 0), (1, 1, 1), (1, 2, 3), (2, 3, 7)] {
+        for (ctas, tiles, steps) in [(1, 1u32, 0), (1, 1, 1), (1, 2, 3), (2, 3, 7)] {
             let case = format!("{tiles} tiles, {steps} steps");
             let product = Product::new(bench, 64 * tiles as usize, 32, steps);
             let desc = &<parts::two_loaders as Kernel>::DESC;
@@ -146,7 +146,7 @@ fn two_loaders_arm_one_slot() {
 #[test]
 fn four_loaders_arm_one_slot() {
     on_devices(&IMAGE, "four_loaders_arm_one_slot", 20, |bench| {
-        for (ctas, panels) in [(1, 0), (1, 1), (2, 3), (1, 7)] {
+        for (ctas, panels) in [(1, 0u32), (1, 1), (2, 3), (1, 7)] {
             let case = format!("{panels} panels");
             let rows = 64 * panels.max(1) as usize;
             let addend =
