@@ -23,7 +23,8 @@ enum Kind<'a> {
 }
 
 impl<'a> Param<'a> {
-    /// A number or a struct with `#[derive(KernelArg)]`, copied byte by byte. The buffers of its slices
+    /// A number or a struct with `#[derive(KernelArg)]`, copied byte by byte. Write a number's type, as in `3u32`: without one it is
+    /// an `i32`. A launch does not tell `u64` from `i64`. The buffers of its slices
     /// stay borrowed while the parameter lives.
     pub fn value<T: ByValue + KernelArg + 'a>(value: T) -> Param<'a> {
         let mut slices = Vec::new();
@@ -170,8 +171,11 @@ pub(crate) fn pack<'a>(
                     return Err(Error::LaunchParam {
                         kernel: kernel(),
                         parameter: number(desc, index),
-                        want: format!("{}, a multiple of {elem_bytes} bytes", describe(want)),
-                        have: format!("a buffer of {} bytes", buffer.len()),
+                        want: format!(
+                            "{} from a buffer of a multiple of {elem_bytes} bytes",
+                            describe(want)
+                        ),
+                        have: format!("one of {} bytes", buffer.len()),
                     });
                 }
                 let at = slices.len();

@@ -270,3 +270,16 @@ pub(crate) fn over_tree<E>(
     }
     Ok(done)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Finding;
+
+    #[test]
+    fn a_finding_says_when_it_was_found() {
+        let text = |after| Finding { error: "late", schedule: "seed:8".into(), after }.to_string();
+        assert_eq!(text(0), "late\nfound in the first schedule; again: seed:8");
+        assert_eq!(text(1), "late\nfound after one schedule; again: seed:8");
+        assert_eq!(text(8), "late\nfound after 8 schedules; again: seed:8");
+    }
+}

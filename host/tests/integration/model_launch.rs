@@ -102,7 +102,7 @@ fn parameters_must_be_the_kernels() {
     let slice = Param::slice_mut::<u32>(&mut odd);
     assert_eq!(
         refused(&device, &FILL, one, &[slice, Param::value(1u32)]),
-        "kernel fill, parameter 0 (`out`): the kernel takes a mutable slice of u32 of 4 bytes, a multiple of 4 bytes, the launch passes a buffer of 63 bytes"
+        "kernel fill, parameter 0 (`out`): the kernel takes a mutable slice of u32 of 4 bytes from a buffer of a multiple of 4 bytes, the launch passes one of 63 bytes"
     );
     let mut theirs = model().alloc(64).unwrap();
     let slice = Param::slice_mut::<u32>(&mut theirs);

@@ -146,8 +146,11 @@ fn global(race: &Race, names: &Names<'_>, t: u32, clash: &GlobalClash) -> Fault 
         _ => missing_edge(names, t, old.kind, old.time),
     };
     let both_write = *write && *old_write && !matches!(rule, Rule::Dependent);
-    let or =
-        if both_write { "; if the two should not share bytes, one has a wrong place" } else { "" };
+    let or = if both_write {
+        "; if the two should not share bytes, the address of one is wrong"
+    } else {
+        ""
+    };
     let message = format!(
         "{who} {does} ({name}) what {other} {did} ({}) at global address {at:#x}; {why}{or}",
         old.what

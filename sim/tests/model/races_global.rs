@@ -49,15 +49,19 @@ fn word(at: u64, i: u32) -> *mut u32 {
     (at + 4 * u64::from(i)) as *mut u32
 }
 
+/// What a report of two writers adds.
+const WRONG_ADDRESS: &str = "; if the two should not share bytes, the address of one is wrong";
+
 #[test]
 fn threads_of_a_cta() {
-    twins(Rule::GlobalRace, (1, 1), |at, right| {
+    let report = twins(Rule::GlobalRace, (1, 1), |at, right| {
         global::st(word(at, tid()), tid());
         if right {
             thread::sync_threads();
         }
         global::ld(word(at, tid() ^ 1));
     });
+    assert!(!report.message.contains(WRONG_ADDRESS), "{report}");
     // Halves of a word, by two threads.
     twins(Rule::GlobalRace, (1, 1), |at, right| {
         let half = if right { tid() } else { tid() / 2 };
@@ -73,6 +77,7 @@ fn two_ctas_write_one_row() {
             global::st(word(at, 32 * row + tid()), tid());
         });
         assert!(report.message.contains("overwrites (st.global)"), "{report}");
+        assert!(report.message.ends_with(WRONG_ADDRESS), "{report}");
     }
     // In order, if they say so.
     twins(Rule::TwoWriters, (2, 2), |at, right| {
