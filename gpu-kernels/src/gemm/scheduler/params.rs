@@ -30,13 +30,19 @@ pub struct TileSchedulerParams {
     pub(super) rounds: u32,
     /// Runs into which the k tiles of the split tiles are cut. No run is empty.
     pub(super) runs: u32,
+    /// Runs of a tile, if each split tile has as many. Otherwise [`UNEVEN`]: the tiles are cut as if they were one.
+    parts: FastDivmod,
     /// K tiles of a shorter run.
     run: u32,
-    /// The first `longer` runs have one extra k tile.
+    /// The first `longer` runs of a tile, or of all tiles, have one extra k tile.
     longer: u32,
     /// The number of the other runs. The first `shorter` clusters have them.
     shorter: u32,
 }
+
+/// More runs than a grid has.
+#[cfg(not(target_arch = "nvptx64"))]
+const UNEVEN: u32 = 1 << 30;
 
 impl TileSchedulerParams {
     /// The parameters of a product of `tiles` rows and columns of cluster tiles with `k_tiles` k tiles each. A raster
@@ -69,7 +75,11 @@ impl TileSchedulerParams {
         let rows = if group == 0 { 1 } else { group };
         let stages = streamed * k_tiles;
         let runs = if clusters < stages { clusters } else { stages };
-        let run = match stages.checked_div(runs) {
+        // Runs that begin with tiles are reduced by fewer clusters than others: none gives to one tile and begins the next.
+        let even = streamed > 0 && runs.is_multiple_of(streamed);
+        let (parts, of, cut) =
+            if even { (runs / streamed, runs / streamed, k_tiles) } else { (UNEVEN, runs, stages) };
+        let run = match cut.checked_div(of) {
             Some(run) => run,
             None => 0,
         };
@@ -84,9 +94,10 @@ impl TileSchedulerParams {
             streamed,
             rounds: (tiles_m * tiles_n * batch - streamed).div_ceil(clusters),
             runs,
+            parts: FastDivmod::new(parts),
             run,
-            longer: stages - runs * run,
-            shorter: runs - (stages - runs * run),
+            longer: cut - of * run,
+            shorter: runs - (cut - of * run),
         }
     }
 
@@ -124,11 +135,18 @@ impl TileSchedulerParams {
     /// a higher number has earlier k tiles. For a cluster without a run, start and end are both 0.
     #[isa::forceinline]
     pub(super) fn start(&self, cluster: u32) -> u32 {
-        let number = self.runs.saturating_sub(cluster);
-        number * self.run + number.min(self.longer)
+        let (tile, part) = self.parts.divmod(self.runs.saturating_sub(cluster));
+        tile * self.k_tiles() + part * self.run + part.min(self.longer)
     }
 
-    /// K tiles of the run of cluster `cluster`, which must have a run.
+    /// Runs of each split tile, if all have as many.
+    #[isa::forceinline]
+    pub(super) const fn even_parts(&self) -> Option<u32> {
+        let parts = self.parts.divisor();
+        if parts <= self.runs { Some(parts) } else { None }
+    }
+
+    /// K tiles of the run of cluster `cluster`, which must have a run, if the tiles have different numbers of runs.
     #[isa::forceinline]
     pub(super) fn run_of(&self, cluster: u32) -> u32 {
         self.run + u32::from(cluster >= self.shorter)

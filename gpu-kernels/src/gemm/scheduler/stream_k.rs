@@ -22,8 +22,9 @@ pub struct StreamKArgs<'a> {
 /// `PersistentTileSchedulerSm90StreamK`.)
 ///
 /// Cluster tiles are numbered in raster groups ([`TileSchedulerParams`]). The k tiles of the split tiles are laid end
-/// to end and cut into equal runs, one for each cluster. The other tiles are data-parallel: after its run, cluster i
-/// of g computes tiles `streamed` + i, `streamed` + i + g, and so on.
+/// to end and cut into equal runs, one for each cluster. If the runs can be divided evenly among the tiles, they are: each tile
+/// is cut into as many runs. The other tiles are data-parallel: after its run, cluster i of g computes tiles `streamed` + i,
+/// `streamed` + i + g, and so on.
 ///
 /// ```text
 ///   streamed = 2 tiles of 6 k tiles, 3 clusters:   tile 0 |aaaabb|  tile 1 |bbcccc|
@@ -82,6 +83,9 @@ impl<Cl: ClusterShape> StreamK<Cl> {
     #[isa::forceinline]
     pub fn peers(&self, work: &WorkTile) -> PeerCtas {
         let (mut summed, mut count) = (work.k + work.k_tiles, 0);
+        if let Some(parts) = self.p.even_parts().filter(|_| summed < self.p.k_tiles()) {
+            (count, summed) = (parts - 1, self.p.k_tiles());
+        }
         while summed < self.p.k_tiles() {
             count += 1;
             summed += self.p.run_of(self.cluster - count);
