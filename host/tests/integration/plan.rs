@@ -427,7 +427,7 @@ fn tables_and_images_must_agree_with_their_kernels() {
     );
     assert_eq!(
         new(&IMAGE, &SHORT),
-        "GEMM instance mid: 4 tensor maps, then parameters of [32, 8] bytes; expected 4 tensor maps, then the block scales if it has any, LoadArgs, the epilogue and the scheduler's arguments of [32, 8, 104] bytes"
+        "GEMM instance mid: 4 tensor maps, then parameters of [32, 8] bytes; expected 4 tensor maps, then the block scales if it has any, LoadArgs, the epilogue and the scheduler's arguments of [32, 8, 112] bytes"
     );
     assert!(
         new(&IMAGE, &TYPES)
