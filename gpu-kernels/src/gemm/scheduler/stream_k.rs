@@ -167,7 +167,8 @@ mod tests {
 
     proptest! {
         /// Each k tile of each tile is summed once. The CTA that finishes a tile takes partials from exactly the CTAs
-        /// that store partials of this tile. Each CTA stores at most once, and before it takes any.
+        /// that store partials of this tile. Each CTA stores at most once, and before it takes any. If the runs can be divided
+        /// evenly among the tiles, none reaches into two.
         #[test]
         fn the_parts_of_a_tile_add_up(
             tiles_m in 1u32..7, tiles_n in 1u32..7, k_tiles in 1u32..40, group in 1u32..4,
@@ -180,15 +181,17 @@ mod tests {
             let mut summed = BTreeMap::<_, BTreeSet<u32>>::new();
             let (mut given, mut taken) = (BTreeSet::new(), BTreeSet::new());
             let mut runs = BTreeSet::new();
+            let even = streamed > 0 && p.runs.is_multiple_of(streamed);
             for cluster in 0..clusters {
                 let mut scheduler = Scheduler::on_host(Alone::coord(0), cluster, &p);
-                let (mut first, mut in_turn, mut run) = (true, 0, 0);
+                let (mut first, mut in_turn, mut run, mut split) = (true, 0, 0, 0);
                 while let Some(work) = scheduler.next() {
                     prop_assert!(work.k_tiles > 0);
                     if scheduler.is_data_parallel(&work) {
                         in_turn += 1;
                     } else {
                         run += work.k_tiles;
+                        split += 1;
                     }
                     let at = scheduler.origin(&work, 128, 128);
                     for k in work.k..work.k + work.k_tiles {
@@ -205,6 +208,7 @@ mod tests {
                     }
                     first = false;
                 }
+                prop_assert!(!even || split <= 1, "cluster {} has {} split tiles", cluster, split);
                 runs.insert(run);
                 // Some clusters may have one data-parallel tile less, but never cluster 0.
                 let rounds = scheduler.p.rounds;
