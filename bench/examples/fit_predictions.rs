@@ -7,7 +7,7 @@
 //! cargo run --release -p warpipe-bench --example fit_predictions -- --e4m3
 //! ```
 //! With `--kernels` it fits the kernels' rows alone, where kernels have joined the table.
-//! Every third random shape is held out: the fit does not see it. The program prints how near the picked kernels come
+//! Every fifth random shape is held out: the fit does not see it. The program prints how near the picked kernels come
 //! to the fastest ones, for both parts, before and after, and which picks lose most. It writes the constants to
 //! `host/src/gemm/calibration/GPU.rs`. Records of another GPU go into the same folder.
 //!

@@ -25,7 +25,7 @@ import numpy as np
 import optax
 
 HEAD = 7  # numbers before the features, see bench/examples/network_data.rs
-SEEDS = (2000, 2005)  # of the members; the 28 pairs of eight differ by up to 0.0015 on held-out shapes
+SEEDS = (2004, 2006)  # of the members; the 28 pairs of eight differ by up to 0.0010 on held-out shapes
 HIDDEN = 48  # cells of a member
 PAIRS = 48  # most pairs of a product, by predicted time
 STEPS = 8000

@@ -19,9 +19,12 @@ pub struct Bench {
 
 /// Runs `test` on the model with each of `seeds`, which are schedules, then on GPU 0.
 ///
-/// Without a GPU a line says so; with `WARPIPE_REQUIRE_GPU=1` that fails the test.
+/// Without a GPU a line says so; with `WARPIPE_REQUIRE_GPU=1` that fails the test. `WARPIPE_SKIP_MODEL=1` leaves out the
+/// model, which takes most of the time; then a missing GPU fails the test, too.
 pub fn on_devices(image: &'static Image, name: &str, seeds: u64, test: impl Fn(&Bench)) {
-    for seed in 0..seeds {
+    let set = |name| std::env::var_os(name).is_some_and(|v| v == "1");
+    let skip_model = set("WARPIPE_SKIP_MODEL");
+    for seed in 0..if skip_model { 0 } else { seeds } {
         let device = Device::sim(SimConfig { seed, ..SimConfig::default() });
         test(&Bench::new(device, image, format!("{name}, seed {seed}")));
     }
@@ -30,8 +33,8 @@ pub fn on_devices(image: &'static Image, name: &str, seeds: u64, test: impl Fn(&
     match Device::cuda(0).and_then(|device| device.load(image).map(|_| device)) {
         Ok(device) => test(&Bench::new(device, image, format!("{name}, GPU"))),
         Err(why) => {
-            let required = std::env::var_os("WARPIPE_REQUIRE_GPU").is_some_and(|v| v == "1");
-            assert!(!required, "WARPIPE_REQUIRE_GPU=1: {why}");
+            assert!(!skip_model, "WARPIPE_SKIP_MODEL=1: {why}");
+            assert!(!set("WARPIPE_REQUIRE_GPU"), "WARPIPE_REQUIRE_GPU=1: {why}");
             let _ = writeln!(std::io::stderr(), "{name}: on the model alone, {why}");
         }
     }

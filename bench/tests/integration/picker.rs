@@ -189,14 +189,14 @@ fn what_is_picked_is_near_the_fastest() {
     for file in products.iter().map(|p| p.file.as_str()).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
-    assert!(fresh.0 > 0.985 && fresh.1 > 0.88, "{fresh:?}");
-    assert!(held_out.0 > 0.985 && held_out.1 > 0.88, "{held_out:?}");
-    // Among these are all shapes that were recorded because the pick of a day was slow. Two with a K below 200 are the least:
-    // 971 x 2968 x 192 and 5214 x 26504 x 136.
-    assert!(seen.0 > 0.99 && seen.1 > 0.86, "{seen:?}");
+    assert!(fresh.0 > 0.988 && fresh.1 > 0.88, "{fresh:?}");
+    // Nearly all picks have times. The least is 520 x 136 x 30864, whose few tiles are split in many parts.
+    assert!(held_out.0 > 0.988 && held_out.1 > 0.84, "{held_out:?}");
+    // Among these are all shapes that were recorded because the pick of a day was slow. The least is 11475 x 1168 x 18136.
+    assert!(seen.0 > 0.99 && seen.1 > 0.85, "{seen:?}");
     let low = ratios.iter().filter(|r| r.0 < 0.88).count();
-    assert!(low * 1000 < 5 * ratios.len(), "{low} of {} below 0.88", ratios.len());
-    assert!(suites.0 > 0.986 && suites.1 > 0.88, "{suites:?}");
+    assert!(low * 1000 < 3 * ratios.len(), "{low} of {} below 0.88", ratios.len());
+    assert!(suites.0 > 0.99 && suites.1 > 0.93, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
     assert!(benched.0 > 0.996 && benched.1 > 0.95, "{benched:?}");
 }
@@ -236,7 +236,7 @@ fn few_picks_are_behind_cublaslt() {
 #[test]
 fn times_of_fresh_picks_are_as_predicted() {
     let mut products: Vec<Product> = read_file(PICKS).unwrap().iter().map(Product::new).collect();
-    assert_eq!(products.len(), 190, "ten of the 200 are left out: CTAs ran apart");
+    assert_eq!(products.len(), 200);
     // Some of the picked kernels have left the table, and some schedules are not tried any more.
     products.retain(|p| !p.runs.is_empty());
     assert!(products.len() > 180, "{} shapes", products.len());
@@ -258,9 +258,9 @@ fn times_of_fresh_picks_are_as_predicted() {
 
 /// Bars of the picks beside cuBLASLt: the geometric mean, most shapes that only the pick puts behind, and most shapes far behind,
 /// in percent.
-const FIRST_MEAN: f64 = 1.17;
-const FIRST_BY_PICK: f64 = 5.0;
-const FIRST_FAR: f64 = 2.5;
+const FIRST_MEAN: f64 = 1.19;
+const FIRST_BY_PICK: f64 = 2.0;
+const FIRST_FAR: f64 = 1.0;
 
 /// Least percentage of shapes whose first choice was measured, among those whose choice is a kernel of the records; and the
 /// highest percentage of those where it is another kernel.

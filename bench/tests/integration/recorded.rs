@@ -19,7 +19,7 @@ use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes on which the kernels or the
 /// pick of a day were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 kernels.
-const FILES: [&str; 29] = [
+const FILES: [&str; 33] = [
     "random46",
     "random50",
     "random51",
@@ -49,6 +49,10 @@ const FILES: [&str; 29] = [
     "slow624",
     "random713",
     "slow626",
+    "few741",
+    "slow731",
+    "random744",
+    "few745",
 ];
 
 /// The one of them with the benchmark's own shapes.
@@ -72,7 +76,7 @@ const H100_E4M3: &str = "h100-e4m3";
 /// A record, with its file.
 pub struct Recorded {
     pub file: String,
-    /// All fresh shapes, and every third one of the files that are neither of suites nor of slow shapes. The constants of the
+    /// All fresh shapes, and every fifth one of the files that are neither of suites nor of slow shapes. The constants of the
     /// predictions are fitted without them. Slow shapes were chosen because the pick of a day was slow, so they are no sample.
     pub held_out: bool,
     pub header: Arc<Header>,
@@ -80,7 +84,7 @@ pub struct Recorded {
 }
 
 /// What the picker picked for 200 fresh random shapes, timed by the benchmark after the fit. Each record has that pair alone.
-pub const PICKS: &str = "picks59";
+pub const PICKS: &str = "picks733";
 
 /// Those of an H100: the suites, random shapes, some on which the kernels of a day were slow (`slow`), and [fresh](is_fresh)
 /// ones. Others are of a kind: large products, short K with many results, few rows, and products of 100 us.
@@ -159,7 +163,7 @@ pub fn read_file(file: &str) -> Result<Vec<Recorded>, Box<dyn Error>> {
         }
         all.push(Recorded {
             file: file.to_owned(),
-            held_out: is_fresh(file) || i % 3 == 2 && !is_of_suites(file) && !file.contains(SLOW),
+            held_out: is_fresh(file) || i % 5 == 4 && !is_of_suites(file) && !file.contains(SLOW),
             header: Arc::clone(&header),
             record,
         });

@@ -10,14 +10,12 @@ pub(super) fn loaded_together(i: &Instance) -> u32 {
     Partials::together(columns as usize) as u32
 }
 
-/// Most clusters that store partials for the one that finishes a tile, where `clusters` clusters have equal runs of the
-/// k tiles of `streamed` tiles that lie end to end.
+/// Most clusters that store partials for the one that finishes a tile, where `clusters` clusters split the k tiles of
+/// `streamed` tiles (`gpu_kernels::gemm::scheduler::StreamK`).
 ///
-/// So they were cut in the records that the constants are fitted to. Today's kernels cut the tiles evenly where they can
-/// (`gpu_kernels::gemm::scheduler::StreamK`), and some then have one giver less. They take less time than predicted.
-///
-/// A run that begins inside a tile gives to that tile and may begin the next one. So a tile of which n runs would have
-/// equal parts may have n - 1 givers, or n where runs do not begin with tiles.
+/// If the clusters can be divided evenly among the tiles, each tile has n of them, and n - 1 givers. Otherwise the runs of all
+/// clusters are equally long and lie end to end. A run that begins inside a tile gives to that tile and may begin the next one,
+/// so a tile may have n givers.
 pub(super) fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
     let small = |number: u64| u32::try_from(number).ok();
     let (Some(clusters), Some(streamed), Some(k_tiles), Some(all)) =
@@ -30,12 +28,11 @@ pub(super) fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
     if runs == 0 {
         return 0;
     }
+    if runs.is_multiple_of(streamed) {
+        return runs / streamed - 1;
+    }
     // The first `longer` runs have one extra k tile.
     let (run, longer) = (all / runs, all % runs);
-    if longer == 0 && k_tiles.is_multiple_of(run) {
-        // Runs are equal parts of tiles.
-        return k_tiles / run - 1;
-    }
     let beyond = longer * (run + 1);
     let of = |k_tile: u32| {
         if k_tile < beyond { k_tile / (run + 1) } else { longer + (k_tile - beyond) / run }
@@ -56,7 +53,7 @@ pub(super) fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
 mod tests {
     use super::givers;
 
-    /// Each run is laid behind the one before, and those that reach into a tile are counted.
+    /// Each run is laid behind the one before, and those that reach into a tile are counted, unless tiles are cut evenly.
     #[test]
     fn givers_are_the_runs_that_reach_into_a_tile() {
         for (clusters, streamed, k_tiles) in [
@@ -77,7 +74,8 @@ mod tests {
                 (0..runs).find(|&r| k < (r + 1) * run + (r + 1).min(longer)).expect("a run")
             };
             let in_tile = |tile: u32| run_of((tile + 1) * k_tiles - 1) - run_of(tile * k_tiles);
-            let most = (0..streamed).map(in_tile).max();
+            let even = runs.is_multiple_of(streamed).then(|| runs / streamed - 1);
+            let most = even.or_else(|| (0..streamed).map(in_tile).max());
             let have = givers(clusters.into(), streamed.into(), k_tiles.into());
             assert_eq!(Some(have), most, "{clusters} {streamed} {k_tiles}");
         }
