@@ -1,7 +1,7 @@
 //! Causal attention with ALiBi, on warpipe's host side.
 
 use crate::IMAGE;
-use attention_example_kernels::alibi::{Alibi, INSTANCES};
+use attention_example_kernels::alibi::{Alibi, DECODE_INSTANCES, INSTANCES};
 use warpipe::host::attention::{Attention, AttentionProblem, Heads, Mask, Sequences};
 use warpipe::host::{Device, Dtype, Error, data};
 
@@ -11,23 +11,23 @@ pub fn slopes(heads: u32) -> Vec<f32> {
 }
 
 // example: run
-/// O for Q, K and V of [batch, tokens, heads, head dim], bf16 in memory, and a slope for each head of Q.
+/// O for Q, K and V of [sequence, row, head, column], bf16 in memory, and a slope for each head of Q.
 ///
 /// # Errors
-/// A problem that the kernel can't compute; errors of the device.
+/// A problem that the kernels can't compute; errors of the device.
 pub fn run(
     device: &Device,
-    [batch, tokens]: [u32; 2],
+    sequences: Sequences,
     heads: Heads,
     [q, k, v]: [&[f32]; 3],
     slopes: &[f32],
 ) -> Result<Vec<f32>, Error> {
-    let sequences = Sequences::Equal { batch, q: tokens, kv: tokens };
     let problem = AttentionProblem {
         mask: Mask::CAUSAL,
         ..AttentionProblem::bshd(Dtype::Bf16, heads, sequences)
     };
-    let plan = Attention::with_instances(device, &IMAGE, INSTANCES)?.plan(&problem)?;
+    let attention = Attention::with_tables(device, &IMAGE, INSTANCES, DECODE_INSTANCES)?;
+    let plan = attention.plan(&problem)?;
 
     let upload = |values: &[f32]| device.upload(&data::encode(values, Dtype::Bf16)?);
     let (dq, dk, dv) = (upload(q)?, upload(k)?, upload(v)?);

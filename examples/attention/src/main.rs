@@ -4,7 +4,7 @@
 use attention_example::reference::Head;
 use attention_example::small::{HEAD, STEPS};
 use attention_example::{alibi, sigmoid, small};
-use warpipe::host::attention::Heads;
+use warpipe::host::attention::{Heads, Sequences};
 use warpipe::host::{Device, Dtype, Error, data};
 
 /// Seeded normal values, rounded to bf16.
@@ -47,14 +47,28 @@ fn main() -> Result<(), Error> {
     let (tokens, heads) = (300, Heads { q: 1, kv: 1, dim: 128 });
     let [q, k, v] = [4, 5, 6].map(|seed| values(seed, tokens * 128));
     let (q, k, v) = (q?, k?, v?);
-    let qkv = [&q[..], &k, &v];
-    let o = alibi::run(&device, [1, tokens as u32], heads, qkv, &alibi::slopes(1))?;
-    let error = Head { qkv, columns: 128 }.error(&o, |x, i, j| {
-        let bias = f64::from(alibi::slopes(1)[0]) * (i as f64 - j as f64);
-        if j <= i { x / f64::from(128_f32).sqrt() - bias } else { f64::NEG_INFINITY }
-    });
-    println!("alibi, {tokens} tokens: {error:.2}");
-    if worst.max(error) > 1.0 {
+    // All tokens at once, and the last 16 beside a cache.
+    for queries in [tokens, 16] {
+        let sequences = if queries == tokens {
+            Sequences::Equal { batch: 1, q: queries as u32, kv: tokens as u32 }
+        } else {
+            Sequences::Cache {
+                q: queries as u32,
+                keys: vec![tokens as u32],
+                capacity: tokens as u32,
+            }
+        };
+        let before = tokens - queries;
+        let qkv = [&q[before * 128..], &k, &v];
+        let o = alibi::run(&device, sequences, heads, qkv, &alibi::slopes(1))?;
+        let error = Head { qkv, columns: 128 }.error(&o, |x, i, j| {
+            let bias = f64::from(alibi::slopes(1)[0]) * ((before + i) as f64 - j as f64);
+            if j <= before + i { x / f64::from(128_f32).sqrt() - bias } else { f64::NEG_INFINITY }
+        });
+        println!("alibi, {queries} queries and {tokens} keys: {error:.2}");
+        worst = worst.max(error);
+    }
+    if worst > 1.0 {
         std::process::exit(1);
     }
     Ok(())

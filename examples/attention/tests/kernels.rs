@@ -5,9 +5,9 @@ use attention_example::reference::Head;
 use attention_example::small::{HEAD, STEPS};
 use attention_example::{alibi, heads, sigmoid, small};
 use attention_example_kernels::small::turns::{OTile, QTile, VTile};
-use warpipe::host::attention::Heads;
+use warpipe::host::attention::{Heads, Sequences};
 use warpipe::host::testing::check;
-use warpipe::host::{Device, Dtype, SimConfig, data};
+use warpipe::host::{Device, Dtype, Error, SimConfig, data};
 use warpipe::pipeline::cta::Unshared;
 use warpipe::prelude::TensorMap;
 
@@ -85,33 +85,59 @@ fn maps_of_heads_and_sequences_have_the_boxes_of_the_tiles() {
     assert!(wrong.is_err(), "a box of another size");
 }
 
-/// Two sequences, and two heads of queries that share a head of keys but have slopes of their own.
-#[test]
-fn alibi_is_causal_attention_with_a_bias() {
-    let (batch, tokens, heads) = (2, 150, Heads { q: 2, kv: 1, dim: 96 });
-    let columns = 96;
-    let q = values(1, batch * tokens * 2 * columns);
-    let [k, v] = [2, 3].map(|seed| values(seed, batch * tokens * columns));
-    let head_of = |x: &[f32], all: usize, b: usize, head: usize| -> Vec<f32> {
-        let rows = x[b * tokens * all * columns..].chunks(columns).skip(head).step_by(all);
-        rows.take(tokens).flatten().copied().collect()
+/// Compares O of queries and keys of so many sequences, [sequence, row, head, column], with attention with ALiBi. Sequence `b`
+/// has `keys[b]` keys in the first of `capacity` rows.
+fn alibi_is_right(
+    model: &Device,
+    sequences: &Sequences,
+    [queries, capacity]: [usize; 2],
+    keys: &[usize],
+) -> Result<(), Error> {
+    // Heads 0 to 2 share one head of keys, and 3 to 5 the other one.
+    let (columns, heads) = (96, Heads { q: 6, kv: 2, dim: 96 });
+    let q = values(1, keys.len() * queries * 6 * columns);
+    let [k, v] = [2, 3].map(|seed| values(seed, keys.len() * capacity * 2 * columns));
+    let slopes = alibi::slopes(6);
+    let o = alibi::run(model, sequences.clone(), heads, [&q, &k, &v], &slopes)?;
+    let head_of = |x: &[f32], [rows, all]: [usize; 2], b: usize, head: usize| -> Vec<f32> {
+        let of = x[b * rows * all * columns..].chunks(columns).skip(head).step_by(all);
+        of.take(rows).flatten().copied().collect()
     };
-    let slopes = alibi::slopes(2);
-    check(2, |model| {
-        let size = [batch as u32, tokens as u32];
-        let o = alibi::run(model, size, heads, [&q, &k, &v], &slopes)?;
-        for (b, head) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-            let (q, o) = (head_of(&q, 2, b, head), head_of(&o, 2, b, head));
-            let (k, v) = (head_of(&k, 1, b, 0), head_of(&v, 1, b, 0));
-            let errors = |head: usize| {
-                Head { qkv: [&q, &k, &v], columns }.error(&o, |x, i, j| {
-                    let bias = f64::from(slopes[head]) * (i as f64 - j as f64);
-                    if j <= i { x / 96_f64.sqrt() - bias } else { f64::NEG_INFINITY }
+    for (b, &seen) in keys.iter().enumerate() {
+        for head in 0..6 {
+            let [q, o] = [&q, &o].map(|x| head_of(x, [queries, 6], b, head));
+            let [k, v] = [&k, &v].map(|x| head_of(x, [capacity, 2], b, head / 3));
+            let (k, v) = (&k[..seen * columns], &v[..seen * columns]);
+            let error = |slope: f32| {
+                Head { qkv: [&q, k, v], columns }.error(&o, |x, i, j| {
+                    let ahead = j as f64 - (i as f64 + seen as f64 - queries as f64);
+                    let bias = f64::from(slope) * ahead;
+                    if ahead <= 0.0 { x / 96_f64.sqrt() + bias } else { f64::NEG_INFINITY }
                 })
             };
-            assert!(errors(head) <= 1.0, "({b}, {head}): {}", errors(head));
-            assert!(errors(1 - head) > 1.0, "the other head's slope gives the same");
+            let (right, wrong) = (error(slopes[head]), error(slopes[(head + 1) % 6]));
+            assert!(right <= 1.0, "sequence {b}, head {head}: {right}");
+            assert!(seen < 3 || wrong > 1.0, "another head's slope gives the same");
         }
-        Ok(())
-    });
+    }
+    Ok(())
+}
+
+#[test]
+fn alibi_is_causal_attention_with_a_bias() {
+    let sequences = Sequences::Equal { batch: 2, q: 150, kv: 150 };
+    check(2, |model| Ok(alibi_is_right(model, &sequences, [150, 150], &[150, 150])?));
+}
+
+/// Rows of a tile are queries of four heads, one of which does not exist.
+#[test]
+fn alibi_of_few_queries_and_of_a_cache() {
+    for queries in [1, 3, 40] {
+        let sequences = Sequences::Equal { batch: 1, q: queries, kv: 200 };
+        check(2, |model| Ok(alibi_is_right(model, &sequences, [queries as usize, 200], &[200])?));
+        let keys = vec![queries, 130, 300];
+        let lengths: Vec<_> = keys.iter().map(|&keys| keys as usize).collect();
+        let cache = Sequences::Cache { q: queries, keys, capacity: 300 };
+        check(2, |model| Ok(alibi_is_right(model, &cache, [queries as usize, 300], &lengths)?));
+    }
 }

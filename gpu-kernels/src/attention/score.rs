@@ -6,20 +6,55 @@ use isa::wgmma::{M64, Shape};
 use pipeline::cta::{ClusterShape, Role, Warpgroup};
 use pipeline::mma::Accumulator;
 
-/// The place of a warp group's scores: 64 queries by a block of keys.
+/// The place of a warp group's scores: 64 rows by a block of keys.
+///
+/// In [`attention`](super::kernel::attention) the rows are queries of one head. In [`decode`](super::decode::kernel::decode) they
+/// are the queries of several heads that share their keys. So a row is asked for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The sequence.
     pub batch: u32,
-    /// The head of Q, also where several heads of Q share one of K and V.
-    pub head: u32,
-    /// The first query, counted from the sequence's first.
-    pub query: u32,
-    /// The first key, counted from the sequence's first.
-    pub key: u32,
-    /// The key on the diagonal of query 0: the sequence's keys less its queries. It is negative if there are more
-    /// queries than keys.
-    pub diagonal: i32,
+    /// Row 0's head and query.
+    pub(super) head: u32,
+    pub(super) query: u32,
+    /// The logarithm to base 2 of the heads: row r is head r mod 2^`row_heads` of these, and query r div 2^`row_heads`.
+    pub(super) row_heads: u32,
+    /// Column 0's key.
+    pub(super) key: u32,
+    /// The key on the diagonal of query 0: the sequence's keys less its queries.
+    pub(super) diagonal: i32,
+}
+
+impl Place {
+    /// The head of Q of row `row`, also where several heads of Q share one of K and V. In [`decode`](super::decode::kernel::decode)
+    /// some rows have a head beyond the last one; nothing of them is stored.
+    #[isa::forceinline]
+    #[must_use]
+    pub const fn head(self, row: u32) -> u32 {
+        self.head + (row & ((1 << self.row_heads) - 1))
+    }
+
+    /// The query of row `row`, counted from the sequence's first. Some rows have one beyond the last; nothing of them is stored.
+    #[isa::forceinline]
+    #[must_use]
+    pub const fn query(self, row: u32) -> u32 {
+        self.query + (row >> self.row_heads)
+    }
+
+    /// The key of column `column`, counted from the sequence's first.
+    #[isa::forceinline]
+    #[must_use]
+    pub const fn key(self, column: u32) -> u32 {
+        self.key + column
+    }
+
+    /// The key on the diagonal of row `row`'s query. For the last query it is the sequence's last key. If there are more queries
+    /// than keys, it is negative for the first ones.
+    #[isa::forceinline]
+    #[must_use]
+    pub const fn diagonal(self, row: u32) -> i32 {
+        self.query(row) as i32 + self.diagonal
+    }
 }
 
 /// A change of the scores before the softmax: a soft cap, a bias, a mask of one's own. It can't replace the softmax, or add to
@@ -51,8 +86,8 @@ pub struct Place {
 ///         M64<BN>: Shape,
 ///     {
 ///         scores.map_at(group, |x, row, column| {
-///             let query = (at.query + row) as i32 + at.diagonal;
-///             x - self.slope * (query - (at.key + column) as i32).abs() as f32
+///             let distance = at.diagonal(row) - at.key(column) as i32;
+///             x - self.slope * distance.abs() as f32
 ///         });
 ///     }
 /// }
@@ -62,11 +97,11 @@ pub trait Score: Copy {
     /// multiplied into; that costs one multiplication for each score.
     const CHANGES: bool;
 
-    /// Changes the scores of a warp group, 64 queries by `BN` keys at `at`.
+    /// Changes the scores of a warp group, 64 rows by `BN` keys at `at`.
     ///
-    /// The scale has been multiplied in. The weight of a key will be e to the power of its score less its row's maximum. Add
-    /// `at.query` to a row and `at.key` to a column of [`map_at`](Accumulator::map_at). Rows beyond the last query come too;
-    /// nothing of them is stored. Scores of keys that the mask hides, and of keys beyond the sequence, are changed too, and then
+    /// The scale has been multiplied in. The weight of a key will be e to the power of its score less its row's maximum. `at`
+    /// knows the head and the query of a row, and the key of a column, as [`map_at`](Accumulator::map_at) counts them. Rows
+    /// beyond the last query come too; nothing of them is stored. Scores of keys that the mask hides, and of keys beyond the sequence, are changed too, and then
     /// become −∞. `apply` may return −∞ to hide a key.
     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &self,

@@ -98,6 +98,7 @@ impl<Sq: Sequences> Work<Sq> {
             batch,
             head,
             query: self.first_row(group),
+            row_heads: 0,
             key: block * BN as u32,
             diagonal: self.diagonal(args),
         }
@@ -152,9 +153,9 @@ macro_rules! masks {
             ) where
                 M64<BN>: Shape,
             {
-                let $key = at.key as i32;
+                let $key = at.key(0) as i32;
                 let seen = group.rows().map(|row| {
-                    let $seen = work.seen(args, at.query + row);
+                    let $seen = work.seen(args, at.query(row));
                     ($from, $seen.1 - $key)
                 });
                 scores.mask(group, seen);

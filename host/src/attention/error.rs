@@ -212,7 +212,7 @@ pub enum AttentionError {
     },
     /// A run with a score of its own, by a kernel that has no place for one.
     #[error(
-        "decode kernel {kernel} takes no score; plan with a table of your own (Attention::with_instances), or call run"
+        "decode kernel {kernel} takes no score; plan with tables of your own (Attention::with_tables), or call run"
     )]
     Score {
         /// Name of the kernel.

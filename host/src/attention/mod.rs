@@ -34,6 +34,7 @@ pub use work::{TileShape, WorkList};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Module;
+use gpu_kernels::attention::decode::args::ROWS;
 use gpu_kernels::attention::decode::{DECODE_INSTANCES, DecodeArgs, DecodeInstance};
 use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance, Packed, SoftCap};
 use isa::kernel::{Image, KernelArg, ParamKind};
@@ -213,10 +214,21 @@ fn check_decode(instance: &DecodeInstance) -> Result<(), AttentionError> {
             maps.len()
         ));
     }
-    if params[1].box_rows != instance.bn {
+    let DecodeInstance { bn, head_dim, stages, .. } = *instance;
+    let (queries, keys) = (params[0].box_rows, params[1].box_rows);
+    if queries != ROWS {
+        return bad(format!("a decode kernel has tiles of {ROWS} rows; this one has {queries}"));
+    }
+    if keys != bn {
+        return bad(format!("the table says blocks of {bn} keys; the kernel has {keys}"));
+    }
+    let tiles = u64::from(ROWS) + 2 * u64::from(stages) * u64::from(bn);
+    let (need, have) =
+        (tiles * u64::from(head_dim) * instance.dtype.size() as u64, meta.smem_bytes);
+    if head_dim == 0 || need > have.into() {
         return bad(format!(
-            "the table says blocks of {} keys; the kernel has {}",
-            instance.bn, params[1].box_rows
+            "{ROWS} rows and {stages} blocks of {bn} keys and values with {head_dim} columns take {need} bytes of shared \
+             memory; the kernel has {have}"
         ));
     }
     Ok(())

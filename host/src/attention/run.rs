@@ -186,21 +186,23 @@ impl BoundAttention<'_> {
     /// borrowed for another stream; errors of the launch.
     pub fn run(&self, stream: &Stream) -> Result<(), Error> {
         // A decode kernel has it among its arguments.
-        let cap = self.plan.problem.softcap.map(|cap| Param::value(SoftCap { cap }));
-        self.queue(cap, stream)
+        let cap = self.plan.problem.softcap.filter(|_| self.plan.split().is_none());
+        self.queue(cap.map(|cap| Param::value(SoftCap { cap })), stream)
     }
 
     /// Queues attention with a [`Score`](gpu_kernels::attention::Score) of your own, for kernels of your own
-    /// ([`Attention::with_instances`](super::Attention::with_instances)).
+    /// ([`Attention::with_instances`](super::Attention::with_instances),
+    /// [`Attention::with_tables`](super::Attention::with_tables)).
     ///
-    /// The score is the last parameter: after [`AttentionArgs`], or after [`Packed`] if the sequences are packed. The
-    /// problem's soft-cap is not passed; a score of your own has to apply it.
+    /// The score is the last parameter: after [`AttentionArgs`], or after [`Packed`] if the sequences are packed; of a decode
+    /// kernel after [`DecodeArgs`](gpu_kernels::attention::decode::DecodeArgs). The problem's soft-cap has no effect; a score of
+    /// your own has to apply it.
     ///
     /// # Errors
     /// The errors of [`BoundAttention::run`]; [`Error::LaunchParam`] for a kernel that takes another score;
-    /// [`AttentionError::Score`] for a decode kernel, which takes none.
+    /// [`AttentionError::Score`] for a decode kernel that takes none.
     pub fn run_with<S: ByValue + KernelArg>(&self, score: S, stream: &Stream) -> Result<(), Error> {
-        if self.plan.split().is_some() {
+        if self.plan.split().is_some_and(|split| !split.takes_score()) {
             let kernel = self.plan.describe().kernel.clone();
             return Err(AttentionError::Score { kernel }.into());
         }
@@ -225,6 +227,7 @@ impl BoundAttention<'_> {
                 let [_, _, _, o] = &self.tensors;
                 let (lse, pages) = (self.lse.as_ref(), self.block_table.as_ref());
                 params.push(Param::value(split.args(&plan.problem, o, lse, pages)?));
+                params.extend(score);
                 Some(split.turns.begin(stream)?)
             }
         };

@@ -58,6 +58,11 @@ impl SplitPlan {
         [&self.words, &self.workspace].map(|buffer| buffer.len() as u64)
     }
 
+    /// Whether the kernel has a parameter behind [`DecodeArgs`].
+    pub fn takes_score(&self) -> bool {
+        self.instance.desc.meta.params().len() > 4
+    }
+
     /// The tensor maps of Q, K and V.
     pub fn maps(
         &self,

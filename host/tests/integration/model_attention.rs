@@ -1,7 +1,7 @@
 //! Attention on the SM model with the kernels of the table: results against the f64 reference, operands where they
 //! lie, and every byte that does not belong to O or LSE as it was.
 
-use gpu_kernels::attention::decode::DECODE_INSTANCES;
+use gpu_kernels::attention::decode::{DECODE_INSTANCES, DecodeInstance};
 use gpu_kernels::attention::{INSTANCES, Instance};
 use host::attention::{Attention, AttentionPlan, AttentionProblem, Heads, Mask, Operand};
 use host::attention::{Sequences, Strides};
@@ -405,6 +405,23 @@ fn a_row_of_a_table_that_contradicts_its_kernel_is_refused() {
     let error = Attention::with_instances(&device, &IMAGE, table(more)).err().unwrap().to_string();
     let words = "192 queries and 2 blocks of 128 keys and values with 256 columns take 360448 bytes of shared memory; the kernel has ";
     assert!(error.contains(words), "{error}");
+}
+
+#[test]
+fn a_row_of_a_table_of_decode_kernels_that_contradicts_its_kernel_is_refused() {
+    let device = device(3);
+    let refused = |change: fn(&mut DecodeInstance), words: &str| {
+        let mut row = *DECODE_INSTANCES.iter().find(|i| i.head_dim == 128 && i.bn == 64).unwrap();
+        change(&mut row);
+        let error = Attention::with_tables(&device, &IMAGE, &[], vec![row].leak()).err().unwrap();
+        assert!(error.to_string().contains(words), "{error}");
+    };
+    refused(|i| i.bn = 128, ": the table says blocks of 128 keys; the kernel has 64");
+    refused(
+        |i| i.stages = 4,
+        ": 64 rows and 4 blocks of 64 keys and values with 128 columns take 147456 bytes of shared memory; the kernel has ",
+    );
+    refused(|i| i.head_dim = 0, ": 64 rows and 2 blocks of 64 keys and values with 0 columns take");
 }
 
 #[test]

@@ -211,6 +211,34 @@ where
         }
     }
 
+    /// Replaces each value x by `f(x, y, row, column)`: its row's value in `rows`, and its place as for [`map_at`](Self::map_at).
+    ///
+    /// ```
+    /// # use warpipe_pipeline::{mma::Rows, prelude::*};
+    /// # roles! { Math = 2 x 240 registers }
+    /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
+    /// /// Adds a bias that grows with the distance, with a slope for each row.
+    /// fn alibi(group: &Group, scores: &mut Accumulator<64>, slopes: Rows) {
+    ///     scores.map_rows_at(group, slopes, |x, slope, row, column| {
+    ///         x - slope * (row as f32 - column as f32)
+    ///     });
+    /// }
+    /// ```
+    #[isa::forceinline]
+    pub fn map_rows_at<T: Copy, Ro: Role, Cl: ClusterShape>(
+        &mut self,
+        group: &Warpgroup<Ro, Cl>,
+        rows: Rows<T>,
+        mut f: impl FnMut(f32, T, u32, u32) -> f32,
+    ) {
+        let (numbers, first) = (group.rows(), group.place(0).1);
+        for (i, x) in self.values_mut().iter_mut().enumerate() {
+            let column = (i / 4 * 8 + i % 2) as u32;
+            let row = row_of(i);
+            *x = f(*x, rows.0[row], numbers.0[row], first + column);
+        }
+    }
+
     /// Replaces the values of each row by −∞, except those in columns `seen.0` to `seen.1` - 1.
     ///
     /// The bounds may lie outside of the accumulator. A first bound of `i32::MIN`, which hides nothing, costs

@@ -5,7 +5,6 @@ use warpipe::gpu_kernels::attention::{Place, Score};
 use warpipe::isa::wgmma::{M64, Shape};
 use warpipe::pipeline::cta::{ClusterShape, Role};
 use warpipe::pipeline::grid::DependentSlice;
-use warpipe::pipeline::mma::Rows;
 use warpipe::prelude::*;
 
 /// Subtracts the distance from a query back to a key, times the slope of the head, for a causal mask.
@@ -30,15 +29,17 @@ impl Score for Alibi<'_> {
     ) where
         M64<BN>: Shape,
     {
-        let slope = self.slopes.by(group).get_or(at.head as usize, 0.0);
-        // From the query of this thread's upper row to its first key. The lower row is 8 further down, and the distances
-        // from that key to the thread's other keys are constants.
-        let (row, first_column) = group.place(0);
-        let nearest =
-            (at.key as i32 - at.query as i32 - at.diagonal) + (first_column as i32 - row as i32);
-        let upper = slope * nearest as f32;
-        scores.map_rows(Rows([upper, upper - 8.0 * slope]), |x, bias| x + bias);
-        scores.map_at(group, |x, _, column| x + slope * (column - first_column) as f32);
+        let slopes = group.rows().map(|row| {
+            // Heads beyond the last one come too.
+            self.slopes.by(group).get_or(at.head(row) as usize, 0.0)
+        });
+        // From the diagonal of each row to this thread's first key. The distances from there to its other keys are constants.
+        let first = group.place(0).1;
+        let nearest = group.rows().map(|row| at.key(first) as i32 - at.diagonal(row));
+        let bias = nearest.zip(slopes, |keys, slope| slope * keys as f32);
+        scores.map_rows(bias, |x, bias| x + bias);
+        scores
+            .map_rows_at(group, slopes, |x, slope, _, column| x + slope * (column - first) as f32);
     }
 }
 // end
@@ -74,6 +75,36 @@ pub fn alibi(
 }
 // end
 
+// example: decode
+use warpipe::gpu_kernels::attention::decode::DecodeArgs;
+use warpipe::gpu_kernels::attention::decode::kernel as few;
+
+mod one {
+    warpipe::pipeline::roles! {
+        /// Loads Q, K and V.
+        Load = 1 x 56 registers,
+        /// Multiplies, and combines the parts of a tile.
+        Math = 1 x 240 registers,
+    }
+}
+
+/// Blocks of 64 keys, heads up to 128 wide; two blocks of keys and of values.
+type DecodePlan = few::Plan<one::Math, bf16, 64, 128, 2>;
+
+/// Attention of few queries with [`Alibi`].
+#[kernel]
+pub fn alibi_decode(
+    cta: Cta<(one::Load, one::Math), Cluster<1, 1>, DecodePlan>,
+    q: &few::MapQ<bf16, 128>,
+    k: &few::MapK<bf16, 64, 128>,
+    v: &few::MapV<bf16, 64, 128>,
+    args: DecodeArgs<'_>,
+    bias: Alibi<'_>,
+) {
+    few::decode::<_, _, _, _, 64, 128, 2>(cta, q, k, v, &args, bias);
+}
+// end
+
 // example: instances
 /// The kernels of this crate's image, for the host's picker.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -88,5 +119,16 @@ pub const INSTANCES: &[warpipe::gpu_kernels::attention::Instance] =
         windows: false,
         packed: false,
         soft_cap: false,
+    }];
+
+/// Those for few queries, and for caches.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const DECODE_INSTANCES: &[warpipe::gpu_kernels::attention::decode::DecodeInstance] =
+    &[warpipe::gpu_kernels::attention::decode::DecodeInstance {
+        desc: &alibi_decode::DESC,
+        dtype: warpipe::isa::kernel::Dtype::Bf16,
+        head_dim: 128,
+        bn: 64,
+        stages: 2,
     }];
 // end

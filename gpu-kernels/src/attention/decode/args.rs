@@ -1,6 +1,7 @@
 //! What a launch tells the decode kernel, and the work of its CTAs.
 #![forbid(unsafe_code)]
 
+use crate::attention::Place;
 use crate::attention::args::Matrix;
 use core::ops::Range;
 use isa::kernel::KernelArg;
@@ -122,6 +123,20 @@ impl Entry {
         let diagonal = query as i32 + self.keys as i32 - args.seq_q as i32;
         let end = diagonal + args.right as i32 + 1;
         ((diagonal - args.left as i32).max(0), end.min(self.keys as i32))
+    }
+
+    /// The place of the tile's scores with the block of keys that begins with key `key`.
+    #[isa::forceinline]
+    pub fn scores_at(&self, args: &DecodeArgs<'_>, key: u32) -> Place {
+        let [kv_head, batch] = self.place.coords();
+        Place {
+            batch,
+            head: kv_head * args.readers + self.head,
+            query: self.query,
+            row_heads: args.row_heads,
+            key,
+            diagonal: self.keys as i32 - args.seq_q as i32,
+        }
     }
 
     /// Rows of the tile from the first one to the last one that exists.

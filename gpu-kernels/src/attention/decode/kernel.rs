@@ -16,7 +16,7 @@
 use super::args::{DecodeArgs, Entries, Entry};
 use super::combine::{combine, write};
 use crate::attention::softmax::Softmax;
-use crate::attention::{Place, Score, SoftCap};
+use crate::attention::{Score, SoftCap};
 use core::f32::consts::LOG2_E;
 use isa::wgmma::{M64, OperandMajor, Shape};
 use pipeline::cta::{Role, Unshared};
@@ -56,16 +56,20 @@ pub type Plan<Math, E, const BN: usize, const D: usize, const STAGES: usize> = S
 /// Waits for no other CTA. Lets the dependent grid start at once (PTX `griddepcontrol.launch_dependents`). Each role waits for
 /// the primary grid (`griddepcontrol.wait`) before it touches Q, K, V, the block table, O or LSE. Before that, the list is read,
 /// and without a block table the first blocks of K and V are prefetched into the L2 cache.
+///
+/// `score` changes the scores. One that does ([`Score::CHANGES`]) takes the place of [`DecodeArgs::cap`].
 #[isa::forceinline]
-pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usize>(
+pub fn decode<Load, Math, E, S, const BN: usize, const D: usize, const STAGES: usize>(
     cta: Cta<(Load, Math), Alone, Plan<Math, E, BN, D, STAGES>>,
     q: &MapQ<E, D>,
     k: &MapK<E, BN, D>,
     v: &MapV<E, BN, D>,
     args: &DecodeArgs<'_>,
+    score: S,
 ) where
     Load: Role,
     Math: Role,
+    S: Score,
     E: Pack + OperandMajor<KMajor> + OperandMajor<MnMajor>,
     M64<BN>: Shape + AShape,
     M64<D>: Shape,
@@ -139,7 +143,8 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
             let mut queries = queries.consumer.by(&group);
             let mut keys = keys.consumer.by(&group);
             let mut values = values.consumer.by(&group);
-            let scale = if args.cap > 0.0 { LOG2_E } else { args.scale_log2 };
+            let changes = S::CHANGES || args.cap > 0.0;
+            let scale = if changes { LOG2_E } else { args.scale_log2 };
             while let Some(entry) = next {
                 let mut sum = Accumulator::<D>::zeros();
                 let mut softmax = Softmax::none();
@@ -149,7 +154,7 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
                     loop {
                         let (mut scores, (q, key)) = product.finish();
                         key.release();
-                        change(&group, &mut scores, args, &entry, block);
+                        change(&group, &mut scores, args, score, &entry, block);
                         let rescale = softmax.grow(&group, &scores, scale, false);
                         softmax.weigh(&mut scores, rescale, scale);
                         rescale.apply(&mut sum);
@@ -181,21 +186,25 @@ pub fn decode<Load, Math, E, const BN: usize, const D: usize, const STAGES: usiz
     );
 }
 
-/// Caps the scores of a block, and hides those of keys that their row does not see.
+/// Changes the scores of a block, and hides those of keys that their row does not see.
 #[isa::forceinline]
-fn change<Math: Role, const BN: usize>(
+fn change<Math: Role, S: Score, const BN: usize>(
     group: &Warpgroup<Math, Alone>,
     scores: &mut Accumulator<BN>,
     args: &DecodeArgs<'_>,
+    score: S,
     entry: &Entry,
     block: u32,
 ) where
     M64<BN>: Shape,
 {
-    if args.cap > 0.0 {
+    let at = entry.scores_at(args, block * BN as u32);
+    if S::CHANGES {
         scores.map(|x| x * args.scale);
-        let nowhere = Place { batch: 0, head: 0, query: 0, key: 0, diagonal: 0 };
-        SoftCap { cap: args.cap }.apply(group, scores, nowhere);
+        score.apply(group, scores, at);
+    } else if args.cap > 0.0 {
+        scores.map(|x| x * args.scale);
+        SoftCap { cap: args.cap }.apply(group, scores, at);
     }
     let (first, last) = (entry.seen(args, 0), entry.seen(args, 63));
     let (from, end) = (first.0.max(last.0), first.1.min(last.1));

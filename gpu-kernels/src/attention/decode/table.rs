@@ -8,15 +8,17 @@
 
 use super::args::DecodeArgs;
 use super::kernel::{MapK, MapQ, MapV, Plan, decode};
+use crate::attention::Plain;
 use half::{bf16, f16};
 use isa::kernel;
 #[cfg(not(target_arch = "nvptx64"))]
 use isa::kernel::{Dtype, KernelDesc};
 use pipeline::cta::{Cluster, Cta};
 
-/// One compiled decode kernel.
+/// One compiled decode kernel, or a kernel of your own for a table that the host plans with.
 ///
-/// Its parameters are the tensor maps of Q, K and V, and [`DecodeArgs`].
+/// Its parameters are the tensor maps of Q, K and V ([`MapQ`], [`MapK`], [`MapV`]), [`DecodeArgs`], and its
+/// [`Score`](crate::attention::Score), if it takes one from the launch. [`decode`] does what a kernel must do.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct DecodeInstance {
@@ -51,7 +53,7 @@ macro_rules! kernels {
                 v: &MapV<$e, $bn, $d>,
                 args: DecodeArgs<'_>,
             ) {
-                decode::<_, _, _, $bn, $d, $stages>(cta, q, k, v, &args);
+                decode::<_, _, _, _, $bn, $d, $stages>(cta, q, k, v, &args, Plain);
             }
         )+
 

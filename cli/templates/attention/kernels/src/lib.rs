@@ -9,7 +9,6 @@ use warpipe::gpu_kernels::attention::{AttentionArgs, Equal, Place, Score};
 use warpipe::isa::wgmma::{M64, Shape};
 use warpipe::pipeline::cta::{ClusterShape, Role};
 use warpipe::pipeline::grid::DependentSlice;
-use warpipe::pipeline::mma::Rows;
 use warpipe::prelude::*;
 
 /// The score of a query and a key, minus their distance times the slope of the head.
@@ -36,15 +35,17 @@ impl Score for Alibi<'_> {
     ) where
         M64<BN>: Shape,
     {
-        let slope = self.slopes.by(group).get_or(at.head as usize, 0.0);
-        // How far this thread's first key is behind the query of its upper row. The mask's diagonal counts, because it
-        // says which key stands at the place of query 0.
-        let (row, first) = group.place(0);
-        let query = at.query as i32 + row as i32 + at.diagonal;
-        let ahead = slope * (at.key as i32 + first as i32 - query) as f32;
-        scores.map_rows(Rows([ahead, ahead - 8.0 * slope]), |x, bias| x + bias);
+        let slopes = group.rows().map(|row| {
+            self.slopes.by(group).get_or(at.head(row) as usize, 0.0)
+        });
+        // How far this thread's first key is ahead of the key on the diagonal of each of its rows.
+        let first = group.place(0).1;
+        let ahead = group.rows().map(|row| at.key(first) as i32 - at.diagonal(row));
+        scores.map_rows(ahead.zip(slopes, |keys, slope| slope * keys as f32), |x, bias| x + bias);
         // From the first key to each other one of the thread: a constant of the compiled kernel.
-        scores.map_at(group, |x, _, column| x + slope * (column - first) as f32);
+        scores.map_rows_at(group, slopes, |x, slope, _, column| {
+            x + slope * (column - first) as f32
+        });
     }
 }
 
