@@ -14,7 +14,7 @@ pub fn slopes(heads: u32) -> Vec<f32> {
 /// O for Q, K and V of [sequence, row, head, column], bf16 in memory, and a slope for each head of Q.
 ///
 /// # Errors
-/// A problem that the kernels can't compute; errors of the device.
+/// A problem that the kernels can't compute; another number of slopes; errors of the device.
 pub fn run(
     device: &Device,
     sequences: Sequences,
@@ -22,6 +22,11 @@ pub fn run(
     [q, k, v]: [&[f32]; 3],
     slopes: &[f32],
 ) -> Result<Vec<f32>, Error> {
+    let (given, needed) = (slopes.len() as u64, u64::from(heads.q));
+    if given != needed {
+        let what = "the slopes of the heads";
+        return Err(Error::LengthMismatch { what, host: 4 * given, device: 4 * needed });
+    }
     let problem = AttentionProblem {
         mask: Mask::CAUSAL,
         ..AttentionProblem::bshd(Dtype::Bf16, heads, sequences)

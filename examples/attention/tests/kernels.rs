@@ -3,9 +3,10 @@
 
 use attention_example::reference::Head;
 use attention_example::small::{HEAD, STEPS};
-use attention_example::{alibi, heads, sigmoid, small};
+use attention_example::{IMAGE, alibi, heads, sigmoid, small};
+use attention_example_kernels::alibi as alibi_kernels;
 use attention_example_kernels::small::turns::{OTile, QTile, VTile};
-use warpipe::host::attention::{Heads, Sequences};
+use warpipe::host::attention::{Attention, AttentionProblem, Heads, Sequences};
 use warpipe::host::testing::check;
 use warpipe::host::{Device, Dtype, Error, SimConfig, data};
 use warpipe::pipeline::cta::Unshared;
@@ -139,5 +140,28 @@ fn alibi_of_few_queries_and_of_a_cache() {
         let lengths: Vec<_> = keys.iter().map(|&keys| keys as usize).collect();
         let cache = Sequences::Cache { q: queries, keys, capacity: 300 };
         check(2, |model| Ok(alibi_is_right(model, &cache, [queries as usize, 300], &lengths)?));
+    }
+}
+
+#[test]
+fn what_alibi_does_not_compute_is_refused() {
+    let model = Device::sim(SimConfig::default());
+    let heads = Heads { q: 2, kv: 1, dim: 64 };
+    let (q, kv) = (values(1, 2 * 64), values(2, 9 * 64));
+    let equal = Sequences::Equal { batch: 1, q: 1, kv: 9 };
+    let few = alibi::run(&model, equal.clone(), heads, [&q, &kv, &kv], &[0.5]).unwrap_err();
+    assert!(few.to_string().contains("slopes"), "{few}");
+
+    // A cap beside the score would have no effect.
+    let cache = Sequences::Cache { q: 1, keys: vec![9], capacity: 9 };
+    let tables = (alibi_kernels::INSTANCES, alibi_kernels::DECODE_INSTANCES);
+    let attention = Attention::with_tables(&model, &IMAGE, tables.0, tables.1).unwrap();
+    for sequences in [equal, cache] {
+        let plain = AttentionProblem::bshd(Dtype::Bf16, heads, sequences);
+        attention.plan(&plain).unwrap();
+        let capped = AttentionProblem { softcap: Some(30.0), ..plain };
+        let said = attention.plan(&capped).err().unwrap().to_string();
+        let have = "with a soft-cap; the table of 2 has: bf16 head dim 128 of few queries, bf16 head dim 128 without a left window";
+        assert!(said.ends_with(have), "{said}");
     }
 }

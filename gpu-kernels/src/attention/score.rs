@@ -8,8 +8,8 @@ use pipeline::mma::Accumulator;
 
 /// The place of a warp group's scores: 64 rows by a block of keys.
 ///
-/// In [`attention`](super::kernel::attention) the rows are queries of one head. In [`decode`](super::decode::kernel::decode) they
-/// are the queries of several heads that share their keys. So a row is asked for both.
+/// In [`attention`](super::kernel::attention) the rows are queries of one head. In [`decode`](super::decode::kernel::decode)
+/// neighbouring rows are different heads that share their keys. So use a row's head and query, never the row itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The sequence.
@@ -26,8 +26,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// The head of Q of row `row`, also where several heads of Q share one of K and V. In [`decode`](super::decode::kernel::decode)
-    /// some rows have a head beyond the last one; nothing of them is stored.
+    /// The head of Q of row `row`, also where several heads of Q share one of K and V. In
+    /// [`decode`](super::decode::kernel::decode) some rows have a head beyond the last one that shares their keys; nothing of them
+    /// is stored.
     #[isa::forceinline]
     #[must_use]
     pub const fn head(self, row: u32) -> u32 {
@@ -77,6 +78,7 @@ impl Place {
 /// struct Alibi { slope: f32 }
 /// impl Score for Alibi {
 ///     const CHANGES: bool = true;
+///     #[inline(always)]
 ///     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
 ///         &self,
 ///         group: &Warpgroup<Ro, Cl>,
@@ -97,12 +99,14 @@ pub trait Score: Copy {
     /// multiplied into; that costs one multiplication for each score.
     const CHANGES: bool;
 
-    /// Changes the scores of a warp group, 64 rows by `BN` keys at `at`.
+    /// Changes the scores of a warp group, 64 rows by `BN` keys at `at`. Mark it `#[inline(always)]`: the scores are in registers.
     ///
     /// The scale has been multiplied in. The weight of a key will be e to the power of its score less its row's maximum. `at`
     /// knows the head and the query of a row, and the key of a column, as [`map_at`](Accumulator::map_at) counts them. Rows
     /// beyond the last query come too; nothing of them is stored. Scores of keys that the mask hides, and of keys beyond the sequence, are changed too, and then
-    /// become −∞. `apply` may return −∞ to hide a key.
+    /// become −∞. `apply` may set a score to −∞,
+    /// which hides the key from the row, and may hide all keys of a row. Hidden blocks are still loaded and multiplied. LSE is that
+    /// of the changed scores.
     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &self,
         group: &Warpgroup<Ro, Cl>,

@@ -32,8 +32,8 @@ use pipeline::cta::{Cluster, Cta};
 /// sequences are never split. [`Out`](super::out::Out) does all of that.
 ///
 /// The host compares `dtype`, `bm`, `bn`, `packed` and `soft_cap` with the kernel's parameters, and refuses a `head_dim` or
-/// `stages` for which the kernel has too little shared memory. It trusts `windows`: a kernel that ignores
-/// [`AttentionArgs::left`] must say `false`.
+/// `stages` for which the kernel has too little shared memory. It does not see a `head_dim` that is too large by less than the
+/// buffers of Q and O. It trusts `windows`: a kernel that ignores [`AttentionArgs::left`] must say `false`.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct Instance {

@@ -54,7 +54,8 @@ impl AttentionKernel {
         }
     }
 
-    /// Whether it needs a soft-cap. A kernel for few queries takes problems with one and without.
+    /// Whether it needs a soft-cap. A kernel for few queries takes problems with one and without, unless it takes a score from the
+    /// launch: then it takes problems without one.
     pub fn soft_cap(&self) -> bool {
         matches!(self, Self::Tiles(instance) if instance.soft_cap)
     }

@@ -56,8 +56,8 @@ impl Attention {
         Self::with_tables(device, image, INSTANCES, DECODE_INSTANCES)
     }
 
-    /// Loads the kernels of a table of your own. It has no kernels for few queries. [`Instance`] says what a kernel of a table
-    /// must do.
+    /// Loads the kernels of a table of your own. Without decode kernels, few queries run in kernels of tiles, and caches are
+    /// refused. [`Instance`] says what a kernel of a table must do.
     ///
     /// # Errors
     /// An error of [`Device::load`]; a row of the table that contradicts its kernel; a kernel that the image does not

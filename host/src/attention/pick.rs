@@ -77,8 +77,13 @@ pub(super) fn pick(
                 format!("{split}, in blocks of {}; {columns} columns hold a head", instance.bn);
             Ok(Pick { kernel: AttentionKernel::Split(instance), index, why })
         }
-        None => pick_tiles(attention.instances, problem),
+        None => pick_tiles(attention, problem),
     }
+}
+
+/// Whether a decode kernel takes a score from the launch: a parameter behind `DecodeArgs`.
+pub(super) fn takes_score(instance: &DecodeInstance) -> bool {
+    instance.desc.meta.params().len() > 4
 }
 
 /// Whether a decode kernel computes a problem.
@@ -90,7 +95,10 @@ fn fits_split(instance: &DecodeInstance, problem: &AttentionProblem) -> bool {
         Sequences::Paged { page_rows, .. } => page_rows.is_multiple_of(instance.bn),
         Sequences::Equal { .. } | Sequences::Cache { .. } => true,
     };
-    sequences && steps && instance.dtype == problem.dtype && instance.head_dim >= problem.heads.dim
+    // A score of the launch takes the place of the cap, which would have no effect.
+    let cap = problem.softcap.is_none() || !takes_score(instance);
+    let operands = instance.dtype == problem.dtype && instance.head_dim >= problem.heads.dim;
+    sequences && steps && cap && operands
 }
 
 /// The elements of K in a block that suits few queries: 16 KiB. Two such blocks of K, and two of V, keep the memory of an
@@ -142,10 +150,8 @@ fn cost(instance: &Instance, problem: &AttentionProblem) -> f64 {
 
 /// Picks the kernel with the fewest columns that hold a head: TMA fills the others with zeros, which the tensor cores
 /// multiply too. Among these, the one that computes its blocks of scores in the least time.
-fn pick_tiles(
-    table: &'static [Instance],
-    problem: &AttentionProblem,
-) -> Result<Pick, AttentionError> {
+fn pick_tiles(attention: &Attention, problem: &AttentionProblem) -> Result<Pick, AttentionError> {
+    let table = attention.instances;
     let fitting = || table.iter().enumerate().filter(|(_, instance)| fits(instance, problem));
     let Some(columns) = fitting().map(|(_, instance)| instance.head_dim).min() else {
         return Err(AttentionError::NoInstance {
@@ -158,8 +164,8 @@ fn pick_tiles(
             },
             softcap: if problem.softcap.is_some() { " with a soft-cap" } else { "" },
             window: if problem.mask.left.is_some() { " with a left window" } else { "" },
-            count: table.len(),
-            have: table_in_words(table),
+            count: attention.kernels().count(),
+            have: tables_in_words(table, attention.decode),
         });
     };
     let dim = problem.heads.dim;
@@ -186,13 +192,14 @@ fn pick_tiles(
     Ok(Pick { kernel: AttentionKernel::Tiles(instance), index, why })
 }
 
-fn table_in_words(table: &[Instance]) -> String {
+fn tables_in_words(table: &[Instance], decode: &[DecodeInstance]) -> String {
     // A kernel with windows also computes what one without them does.
     let covered = |i: &Instance| {
         let with = in_words(&Instance { windows: true, ..*i });
         !i.windows && table.iter().any(|other| in_words(other) == with)
     };
-    let mut kinds: Vec<String> = table.iter().filter(|i| !covered(i)).map(in_words).collect();
+    let tiles = table.iter().filter(|i| !covered(i)).map(in_words);
+    let mut kinds: Vec<String> = tiles.chain(decode.iter().map(split_in_words)).collect();
     kinds.sort();
     kinds.dedup();
     if kinds.is_empty() { "nothing".into() } else { kinds.join(", ") }

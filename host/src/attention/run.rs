@@ -195,11 +195,12 @@ impl BoundAttention<'_> {
     /// [`Attention::with_tables`](super::Attention::with_tables)).
     ///
     /// The score is the last parameter: after [`AttentionArgs`], or after [`Packed`] if the sequences are packed; of a decode
-    /// kernel after [`DecodeArgs`](gpu_kernels::attention::decode::DecodeArgs). The problem's soft-cap has no effect; a score of
-    /// your own has to apply it.
+    /// kernel after [`DecodeArgs`](gpu_kernels::attention::decode::DecodeArgs). Leave the problem's soft-cap `None`: a score that
+    /// caps does so itself.
     ///
     /// # Errors
-    /// The errors of [`BoundAttention::run`]; [`Error::LaunchParam`] for a kernel that takes another score;
+    /// The errors of [`BoundAttention::run`]; [`Error::LaunchParam`] for a kernel that takes a score of another size or layout
+    /// (two scores of one layout can't be told apart); [`Error::LaunchParamCount`] for a kernel of tiles that takes none, and
     /// [`AttentionError::Score`] for a decode kernel that takes none.
     pub fn run_with<S: ByValue + KernelArg>(&self, score: S, stream: &Stream) -> Result<(), Error> {
         if self.plan.split().is_some_and(|split| !split.takes_score()) {

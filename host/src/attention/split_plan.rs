@@ -2,6 +2,7 @@
 
 use super::error::AttentionError;
 use super::operand::Bound;
+use super::pick::takes_score;
 use super::plan::AttentionPlan;
 use super::problem::AttentionProblem;
 use super::split::{RowShape, SplitList};
@@ -58,9 +59,9 @@ impl SplitPlan {
         [&self.words, &self.workspace].map(|buffer| buffer.len() as u64)
     }
 
-    /// Whether the kernel has a parameter behind [`DecodeArgs`].
+    /// Whether the kernel takes a score from the launch.
     pub fn takes_score(&self) -> bool {
-        self.instance.desc.meta.params().len() > 4
+        takes_score(self.instance)
     }
 
     /// The tensor maps of Q, K and V.

@@ -193,7 +193,7 @@ where
     /// # use warpipe_pipeline::prelude::*;
     /// # roles! { Math = 2 x 240 registers }
     /// # type Group = Warpgroup<Math, Cluster<1, 1>>;
-    /// /// Adds a bias that grows with the distance (ALiBi).
+    /// /// Adds a bias that grows with the distance (ALiBi), if row 0 is query 0 and column 0 key 0.
     /// fn alibi(group: &Group, scores: &mut Accumulator<64>, slope: f32) {
     ///     scores.map_at(group, |x, row, column| x - slope * (row as f32 - column as f32));
     /// }

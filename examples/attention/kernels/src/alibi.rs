@@ -30,7 +30,7 @@ impl Score for Alibi<'_> {
         M64<BN>: Shape,
     {
         let slopes = group.rows().map(|row| {
-            // Heads beyond the last one come too.
+            // In `decode`, a tile also has rows of heads that do not exist. The host has checked the number of slopes.
             self.slopes.by(group).get_or(at.head(row) as usize, 0.0)
         });
         // From the diagonal of each row to this thread's first key. The distances from there to its other keys are constants.

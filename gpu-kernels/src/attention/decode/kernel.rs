@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! warp 0   TMA  K, V ──► rings "K" and "V" ─┐
-//! warp 1   TMA  Q    ──► ring "Q" ──────────┴► S = Q·Kᵀ ─► softmax ─► O += P·V ─► part of the tile
+//! warp 1   TMA  Q    ──► ring "Q" ──────────┴► S = Q·Kᵀ ─► score, mask ─► softmax ─► O += P·V ─► part of the tile
 //!                                              the CTA that comes last: all parts of the tile ─► O, LSE
 //! ```
 //!
@@ -43,7 +43,8 @@ pub type MapK<E, const BN: usize, const D: usize> = TensorMap<Tile<E, BN, D>, Un
 /// Values, in boxes of a block.
 pub type MapV<E, const BN: usize, const D: usize> = TensorMap<VTile<E, BN, D>, Unshared, 4>;
 
-/// The shared memory of a kernel: a tile of queries, and `STAGES` blocks of keys and of values.
+/// The shared memory of a kernel: a tile of queries, and `STAGES` blocks of `BN` keys and of values. `Math` is a role of one warp
+/// group, and `D`, the columns of a head, is a multiple of 64. A problem may have fewer.
 pub type Plan<Math, E, const BN: usize, const D: usize, const STAGES: usize> = SmemPlan<(
     Ring<1, (Tile<E, 64, D>,), Tma, Mma<Math>, Queries, Alone>,
     Ring<STAGES, (Tile<E, BN, D>,), Tma, Mma<Math>, Keys, Alone>,
@@ -57,7 +58,7 @@ pub type Plan<Math, E, const BN: usize, const D: usize, const STAGES: usize> = S
 /// the primary grid (`griddepcontrol.wait`) before it touches Q, K, V, the block table, O or LSE. Before that, the list is read,
 /// and without a block table the first blocks of K and V are prefetched into the L2 cache.
 ///
-/// `score` changes the scores. One that does ([`Score::CHANGES`]) takes the place of [`DecodeArgs::cap`].
+/// If [`Score::CHANGES`], `score` is applied, and [`DecodeArgs::cap`] is ignored.
 #[isa::forceinline]
 pub fn decode<Load, Math, E, S, const BN: usize, const D: usize, const STAGES: usize>(
     cta: Cta<(Load, Math), Alone, Plan<Math, E, BN, D, STAGES>>,

@@ -19,6 +19,9 @@ use pipeline::cta::{Cluster, Cta};
 ///
 /// Its parameters are the tensor maps of Q, K and V ([`MapQ`], [`MapK`], [`MapV`]), [`DecodeArgs`], and its
 /// [`Score`](crate::attention::Score), if it takes one from the launch. [`decode`] does what a kernel must do.
+///
+/// The host compares `dtype` and `bn` with the kernel's parameters, and refuses a `head_dim` or `stages` for which the kernel has
+/// too little shared memory. A kernel that takes a score computes no problem with a soft cap.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct DecodeInstance {
@@ -28,7 +31,7 @@ pub struct DecodeInstance {
     pub dtype: Dtype,
     /// Columns of a head, of which a problem may have fewer.
     pub head_dim: u32,
-    /// Keys of a block.
+    /// Keys of a block. The page size of a paged cache must be a multiple of it.
     pub bn: u32,
     /// Blocks of keys, and of values, that are in shared memory.
     pub stages: u32,

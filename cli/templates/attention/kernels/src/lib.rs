@@ -11,7 +11,7 @@ use warpipe::pipeline::cta::{ClusterShape, Role};
 use warpipe::pipeline::grid::DependentSlice;
 use warpipe::prelude::*;
 
-/// The score of a query and a key, minus their distance times the slope of the head.
+/// The score of a query and a key, minus the distance back to the key times the slope of the head, for a causal mask.
 ///
 /// (Press et al. 2021, "Train short, test long".)
 #[repr(C)]
