@@ -8,8 +8,9 @@ use pipeline::mma::Accumulator;
 
 /// The place of a warp group's scores: 64 rows by a block of keys.
 ///
-/// In [`attention`](super::kernel::attention) the rows are queries of one head. In [`decode`](super::decode::kernel::decode)
-/// neighbouring rows are different heads that share their keys. So use a row's head and query, never the row itself.
+/// In [`attention`](super::kernel::attention) the rows are queries of one head. In
+/// [`decode`](super::decode::kernel::decode) neighbouring rows are different heads that share their keys. So use a row's head
+/// and query, never the row itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The sequence.
@@ -99,14 +100,16 @@ pub trait Score: Copy {
     /// multiplied into; that costs one multiplication for each score.
     const CHANGES: bool;
 
-    /// Changes the scores of a warp group, 64 rows by `BN` keys at `at`. Mark it `#[inline(always)]`: the scores are in registers.
+    /// Changes the scores of a warp group, 64 rows by `BN` keys at `at`. Mark it `#[inline(always)]`: the scores are in
+    /// registers.
     ///
     /// The scale has been multiplied in. The weight of a key will be e to the power of its score less its row's maximum. `at`
     /// knows the head and the query of a row, and the key of a column, as [`map_at`](Accumulator::map_at) counts them. Rows
-    /// beyond the last query come too; nothing of them is stored. Scores of keys that the mask hides, and of keys beyond the sequence, are changed too, and then
-    /// become −∞. `apply` may set a score to −∞,
-    /// which hides the key from the row, and may hide all keys of a row. Hidden blocks are still loaded and multiplied. LSE is that
-    /// of the changed scores.
+    /// beyond the last query come too; nothing of them is stored.
+    ///
+    /// Scores of keys that the mask hides, and of keys beyond the sequence, are changed too, and then become −∞. `apply` may set
+    /// a score to −∞, which hides the key from the row, and may hide all keys of a row. Hidden blocks are still loaded and
+    /// multiplied. LSE is that of the changed scores.
     fn apply<Ro: Role, Cl: ClusterShape, const BN: usize>(
         &self,
         group: &Warpgroup<Ro, Cl>,

@@ -54,8 +54,7 @@ impl AttentionKernel {
         }
     }
 
-    /// Whether it needs a soft-cap. A kernel for few queries takes problems with one and without, unless it takes a score from the
-    /// launch: then it takes problems without one.
+    /// Whether it needs a soft-cap. A decode kernel needs none: [`DecodeInstance::soft_cap`] says whether it takes one.
     pub fn soft_cap(&self) -> bool {
         matches!(self, Self::Tiles(instance) if instance.soft_cap)
     }

@@ -222,10 +222,21 @@ fn check_decode(instance: &DecodeInstance) -> Result<(), AttentionError> {
     if keys != bn {
         return bad(format!("the table says blocks of {bn} keys; the kernel has {keys}"));
     }
-    let tiles = u64::from(ROWS) + 2 * u64::from(stages) * u64::from(bn);
-    let (need, have) =
-        (tiles * u64::from(head_dim) * instance.dtype.size() as u64, meta.smem_bytes);
-    if head_dim == 0 || need > have.into() {
+    if [head_dim, stages].contains(&0) {
+        return bad(format!("head dim {head_dim}, {stages} stages: neither may be 0"));
+    }
+    if params.len() > 5 {
+        let more = params.len() - 4;
+        return bad(format!("{more} parameters behind DecodeArgs; expected a score, or none"));
+    }
+    if instance.soft_cap && params.len() == 5 {
+        return bad("the table says a soft cap; a kernel that takes a score ignores it".into());
+    }
+    // Beside the tiles, shared memory has barriers only. So both numbers are right, or their product is.
+    let (row, block) = (u64::from(head_dim) * instance.dtype.size() as u64, 2 * u64::from(bn));
+    let tiles = u64::from(ROWS) + u64::from(stages) * block;
+    let (need, have) = (tiles * row, u64::from(meta.smem_bytes));
+    if need > have || need + block * row <= have {
         return bad(format!(
             "{ROWS} rows and {stages} blocks of {bn} keys and values with {head_dim} columns take {need} bytes of shared \
              memory; the kernel has {have}"

@@ -81,11 +81,6 @@ pub(super) fn pick(
     }
 }
 
-/// Whether a decode kernel takes a score from the launch: a parameter behind `DecodeArgs`.
-pub(super) fn takes_score(instance: &DecodeInstance) -> bool {
-    instance.desc.meta.params().len() > 4
-}
-
 /// Whether a decode kernel computes a problem.
 fn fits_split(instance: &DecodeInstance, problem: &AttentionProblem) -> bool {
     let steps = [Operand::K, Operand::V].iter().all(|&o| problem.page_step(o).is_ok());
@@ -95,8 +90,7 @@ fn fits_split(instance: &DecodeInstance, problem: &AttentionProblem) -> bool {
         Sequences::Paged { page_rows, .. } => page_rows.is_multiple_of(instance.bn),
         Sequences::Equal { .. } | Sequences::Cache { .. } => true,
     };
-    // A score of the launch takes the place of the cap, which would have no effect.
-    let cap = problem.softcap.is_none() || !takes_score(instance);
+    let cap = problem.softcap.is_none() || instance.soft_cap;
     let operands = instance.dtype == problem.dtype && instance.head_dim >= problem.heads.dim;
     sequences && steps && cap && operands
 }
@@ -214,5 +208,9 @@ fn in_words(instance: &Instance) -> String {
 }
 
 fn split_in_words(instance: &DecodeInstance) -> String {
-    format!("{} head dim {} of few queries", instance.dtype.name(), instance.head_dim)
+    let (dtype, dim, bn) = (instance.dtype.name(), instance.head_dim, instance.bn);
+    let cap = if instance.soft_cap { "" } else { " without a soft-cap" };
+    format!(
+        "{dtype} head dim {dim} of few queries and caches, in pages of multiples of {bn} rows{cap}"
+    )
 }

@@ -2,7 +2,6 @@
 
 use super::error::AttentionError;
 use super::operand::Bound;
-use super::pick::takes_score;
 use super::plan::AttentionPlan;
 use super::problem::AttentionProblem;
 use super::split::{RowShape, SplitList};
@@ -59,9 +58,9 @@ impl SplitPlan {
         [&self.words, &self.workspace].map(|buffer| buffer.len() as u64)
     }
 
-    /// Whether the kernel takes a score from the launch.
+    /// Whether the kernel takes a score from the launch: a parameter behind [`DecodeArgs`].
     pub fn takes_score(&self) -> bool {
-        takes_score(self.instance)
+        self.instance.desc.meta.params().len() > 4
     }
 
     /// The tensor maps of Q, K and V.

@@ -421,7 +421,13 @@ fn a_row_of_a_table_of_decode_kernels_that_contradicts_its_kernel_is_refused() {
         |i| i.stages = 4,
         ": 64 rows and 4 blocks of 64 keys and values with 128 columns take 147456 bytes of shared memory; the kernel has ",
     );
-    refused(|i| i.head_dim = 0, ": 64 rows and 2 blocks of 64 keys and values with 0 columns take");
+    // Columns that the kernel does not have, and a stage less.
+    refused(
+        |i| (i.head_dim, i.stages) = (208, 1),
+        ": 64 rows and 1 blocks of 64 keys and values with 208 columns take 79872 bytes of shared memory; the kernel has ",
+    );
+    refused(|i| i.stages = 1, ": 64 rows and 1 blocks of 64 keys and values with 128 columns");
+    refused(|i| i.head_dim = 0, ": head dim 0, 2 stages: neither may be 0");
 }
 
 #[test]

@@ -196,7 +196,8 @@ fn blocks_of_keys_suit_queries_and_pages() {
     }
 }
 
-/// A decode kernel has no place for a score of one's own, so a run with one is refused and not computed without it.
+/// The decode kernels of warpipe's table have no place for a score of one's own, so a run with one is refused and not computed
+/// without it.
 #[test]
 fn a_decode_kernel_takes_no_score() {
     let device = device(2);

@@ -130,5 +130,6 @@ pub const DECODE_INSTANCES: &[warpipe::gpu_kernels::attention::decode::DecodeIns
         head_dim: 128,
         bn: 64,
         stages: 2,
+        soft_cap: false,
     }];
 // end

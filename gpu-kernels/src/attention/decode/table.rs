@@ -20,8 +20,8 @@ use pipeline::cta::{Cluster, Cta};
 /// Its parameters are the tensor maps of Q, K and V ([`MapQ`], [`MapK`], [`MapV`]), [`DecodeArgs`], and its
 /// [`Score`](crate::attention::Score), if it takes one from the launch. [`decode`] does what a kernel must do.
 ///
-/// The host compares `dtype` and `bn` with the kernel's parameters, and refuses a `head_dim` or `stages` for which the kernel has
-/// too little shared memory. A kernel that takes a score computes no problem with a soft cap.
+/// The host compares `dtype` and `bn` with the kernel's parameters, and `head_dim` and `stages` with its shared memory. It trusts
+/// `soft_cap`, except of a kernel that takes a score from the launch.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy)]
 pub struct DecodeInstance {
@@ -35,6 +35,9 @@ pub struct DecodeInstance {
     pub bn: u32,
     /// Blocks of keys, and of values, that are in shared memory.
     pub stages: u32,
+    /// Whether it computes problems with a soft cap ([`DecodeArgs::cap`]), beside those without. A kernel whose score changes
+    /// anything ignores the cap, and must say `false`.
+    pub soft_cap: bool,
 }
 
 pipeline::roles! {
@@ -68,6 +71,7 @@ macro_rules! kernels {
             head_dim: $d,
             bn: $bn,
             stages: $stages,
+            soft_cap: true,
         }),+];
     };
 }

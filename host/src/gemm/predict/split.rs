@@ -52,10 +52,12 @@ pub(super) fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::givers;
+    use gpu_kernels::gemm::scheduler::{StreamK, TileScheduler, TileSchedulerParams};
+    use pipeline::cta::{Cluster, ClusterShape};
 
-    /// Each run is laid behind the one before, and those that reach into a tile are counted, unless tiles are cut evenly.
+    /// The kernels' scheduler says which CTAs give partials to the one that finishes a tile.
     #[test]
-    fn givers_are_the_runs_that_reach_into_a_tile() {
+    fn givers_are_those_of_the_scheduler() {
         for (clusters, streamed, k_tiles) in [
             (45, 15, 98),
             (60, 15, 98),
@@ -66,18 +68,25 @@ mod tests {
             (4, 4, 9),
             (44, 11, 12),
             (66, 33, 7),
+            (40, 15, 98),
+            (132, 5, 20),
+            (30, 4, 5),
+            (3, 7, 10),
+            (66, 64, 1),
         ] {
-            let all = streamed * k_tiles;
-            let runs = clusters.min(all);
-            let run_of = |k: u32| {
-                let (run, longer) = (all / runs, all % runs);
-                (0..runs).find(|&r| k < (r + 1) * run + (r + 1).min(longer)).expect("a run")
-            };
-            let in_tile = |tile: u32| run_of((tile + 1) * k_tiles - 1) - run_of(tile * k_tiles);
-            let even = runs.is_multiple_of(streamed).then(|| runs / streamed - 1);
-            let most = even.or_else(|| (0..streamed).map(in_tile).max());
+            let p = TileSchedulerParams::new([streamed, 1], k_tiles, 1, clusters, streamed);
+            let mut most = 0;
+            for cluster in 0..clusters {
+                let at = Cluster::<1, 1>::coord(0);
+                let mut scheduler = StreamK::on_host(at, cluster, &p);
+                while let Some(work) = scheduler.next() {
+                    if work.computes_epilogue() {
+                        most = most.max(scheduler.peers(&work).iter().count());
+                    }
+                }
+            }
             let have = givers(clusters.into(), streamed.into(), k_tiles.into());
-            assert_eq!(Some(have), most, "{clusters} {streamed} {k_tiles}");
+            assert_eq!(have as usize, most, "{clusters} {streamed} {k_tiles}");
         }
         assert_eq!(givers(66, 0, 64), 0);
     }
