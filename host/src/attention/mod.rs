@@ -195,6 +195,9 @@ fn check_instance(instance: &Instance) -> Result<(), AttentionError> {
     Ok(())
 }
 
+/// More bytes than the barriers of a decode kernel take, with the alignment of its shared memory.
+const BARRIERS: u64 = 4096;
+
 /// Checks that a row of the table of decode kernels agrees with its kernel.
 fn check_decode(instance: &DecodeInstance) -> Result<(), AttentionError> {
     let meta = &instance.desc.meta;
@@ -232,11 +235,11 @@ fn check_decode(instance: &DecodeInstance) -> Result<(), AttentionError> {
     if instance.soft_cap && params.len() == 5 {
         return bad("the table says a soft cap; a kernel that takes a score ignores it".into());
     }
-    // Beside the tiles, shared memory has barriers only. So both numbers are right, or their product is.
-    let (row, block) = (u64::from(head_dim) * instance.dtype.size() as u64, 2 * u64::from(bn));
-    let tiles = u64::from(ROWS) + u64::from(stages) * block;
-    let (need, have) = (tiles * row, u64::from(meta.smem_bytes));
-    if need > have || need + block * row <= have {
+    let tiles = u64::from(ROWS) + 2 * u64::from(stages) * u64::from(bn);
+    let (need, have) =
+        (tiles * u64::from(head_dim) * instance.dtype.size() as u64, u64::from(meta.smem_bytes));
+    // Beside the tiles there are barriers alone. More room means other tiles than the row says.
+    if need > have || have - need >= BARRIERS {
         return bad(format!(
             "{ROWS} rows and {stages} blocks of {bn} keys and values with {head_dim} columns take {need} bytes of shared \
              memory; the kernel has {have}"

@@ -52,8 +52,8 @@ pub(super) fn givers(clusters: u64, streamed: u64, k_tiles: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::givers;
-    use gpu_kernels::gemm::scheduler::{StreamK, TileScheduler, TileSchedulerParams};
-    use pipeline::cta::{Cluster, ClusterShape};
+    use gpu_kernels::gemm::scheduler::{StreamK, TileSchedulerParams};
+    use pipeline::cta::Cluster;
 
     /// The kernels' scheduler says which CTAs give partials to the one that finishes a tile.
     #[test]
