@@ -35,13 +35,18 @@ impl Score for Alibi<'_> {
     ) where
         M64<BN>: Shape,
     {
-        let slopes = group.rows().map(|row| {
-            self.slopes.by(group).get_or(at.head(row) as usize, 0.0)
-        });
+        let slopes = group
+            .rows()
+            .map(|row| self.slopes.by(group).get_or(at.head(row) as usize, 0.0));
         // How far this thread's first key is ahead of the key on the diagonal of each of its rows.
         let first = group.place(0).1;
-        let ahead = group.rows().map(|row| at.key(first) as i32 - at.diagonal(row));
-        scores.map_rows(ahead.zip(slopes, |keys, slope| slope * keys as f32), |x, bias| x + bias);
+        let ahead = group
+            .rows()
+            .map(|row| at.key(first) as i32 - at.diagonal(row));
+        scores.map_rows(
+            ahead.zip(slopes, |keys, slope| slope * keys as f32),
+            |x, bias| x + bias,
+        );
         // From the first key to each other one of the thread: a constant of the compiled kernel.
         scores.map_rows_at(group, slopes, |x, slope, _, column| {
             x + slope * (column - first) as f32
