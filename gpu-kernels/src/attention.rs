@@ -7,8 +7,8 @@
 //! score      what becomes of a score            Plain, SoftCap, or your own: a bias, a mask
 //! ```
 //!
-//! [`table`] has the compiled kernels of this crate. [`decode`] is the kernel for few queries; it takes a [`Score`], too. A variant of the kernel in a crate
-//! of your own can use [`work`], [`softmax`] and [`out`] as they are.
+//! [`table`] has the compiled kernels of this crate. [`decode`] is the kernel for few queries. It takes a [`Score`], too. A
+//! variant of the kernel in a crate of your own can use [`work`], [`softmax`] and [`out`] as they are.
 
 pub mod args;
 pub mod decode;

@@ -24,7 +24,7 @@ pub struct Bench {
 pub fn on_devices(image: &'static Image, name: &str, seeds: u64, test: impl Fn(&Bench)) {
     let set = |name| std::env::var_os(name).is_some_and(|v| v == "1");
     let skip_model = set("WARPIPE_SKIP_MODEL");
-    for seed in 0..if skip_model { 0 } else { seeds } {
+    for seed in (0..seeds).filter(|_| !skip_model) {
         let device = Device::sim(SimConfig { seed, ..SimConfig::default() });
         test(&Bench::new(device, image, format!("{name}, seed {seed}")));
     }

@@ -190,7 +190,8 @@ fn what_is_picked_is_near_the_fastest() {
         of(file, &|p| p.file == file);
     }
     assert!(fresh.0 > 0.988 && fresh.1 > 0.88, "{fresh:?}");
-    // Nearly all picks have times. The least is 520 x 136 x 30864, whose few tiles are split in many parts.
+    // The least is 520 x 136 x 30864, whose few tiles are split in many parts. Until 2026-11-30 it was 0.88, of the picks that had
+    // a time: the slow ones had none. Nearly all have one now.
     assert!(held_out.0 > 0.988 && held_out.1 > 0.84, "{held_out:?}");
     // Among these are all shapes that were recorded because the pick of a day was slow. The least is 11475 x 1168 x 18136.
     assert!(seen.0 > 0.99 && seen.1 > 0.85, "{seen:?}");

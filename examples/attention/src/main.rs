@@ -48,16 +48,11 @@ fn main() -> Result<(), Error> {
     let [q, k, v] = [4, 5, 6].map(|seed| values(seed, tokens * 128));
     let (q, k, v) = (q?, k?, v?);
     // All tokens at once, and the last 16 beside a cache.
-    for queries in [tokens, 16] {
-        let sequences = if queries == tokens {
-            Sequences::Equal { batch: 1, q: queries as u32, kv: tokens as u32 }
-        } else {
-            Sequences::Cache {
-                q: queries as u32,
-                keys: vec![tokens as u32],
-                capacity: tokens as u32,
-            }
-        };
+    let all = tokens as u32;
+    for (queries, sequences) in [
+        (tokens, Sequences::Equal { batch: 1, q: all, kv: all }),
+        (16, Sequences::Cache { q: 16, keys: vec![all], capacity: all }),
+    ] {
         let before = tokens - queries;
         let qkv = [&q[before * 128..], &k, &v];
         let o = alibi::run(&device, sequences, heads, qkv, &alibi::slopes(1))?;

@@ -6,6 +6,7 @@ use attention_example::small::{HEAD, STEPS};
 use attention_example::{IMAGE, alibi, heads, sigmoid, small};
 use attention_example_kernels::alibi as alibi_kernels;
 use attention_example_kernels::small::turns::{OTile, QTile, VTile};
+use warpipe::gpu_kernels::attention::decode::DecodeInstance;
 use warpipe::host::attention::{Attention, AttentionProblem, Heads, Sequences};
 use warpipe::host::testing::check;
 use warpipe::host::{Device, Dtype, Error, SimConfig, data};
@@ -156,6 +157,9 @@ fn what_alibi_does_not_compute_is_refused() {
     let cache = Sequences::Cache { q: 1, keys: vec![9], capacity: 9 };
     let tables = (alibi_kernels::INSTANCES, alibi_kernels::DECODE_INSTANCES);
     let attention = Attention::with_tables(&model, &IMAGE, tables.0, tables.1).unwrap();
+    let capped = DecodeInstance { soft_cap: true, ..tables.1[0] };
+    let said = Attention::with_tables(&model, &IMAGE, &[], vec![capped].leak()).err().unwrap();
+    assert!(said.to_string().contains("a kernel that takes a score ignores it"), "{said}");
     for sequences in [equal, cache] {
         let plain = AttentionProblem::bshd(Dtype::Bf16, heads, sequences);
         attention.plan(&plain).unwrap();

@@ -204,14 +204,10 @@ where
         group: &Warpgroup<Ro, Cl>,
         mut f: impl FnMut(f32, u32, u32) -> f32,
     ) {
-        let (rows, first) = (group.rows(), group.place(0).1);
-        for (i, x) in self.values_mut().iter_mut().enumerate() {
-            let column = (i / 4 * 8 + i % 2) as u32;
-            *x = f(*x, rows.0[row_of(i)], first + column);
-        }
+        self.map_rows_at(group, Rows([(); 2]), |x, (), row, column| f(x, row, column));
     }
 
-    /// Replaces each value x by `f(x, y, row, column)`: its row's value in `rows`, and its place as for [`map_at`](Self::map_at).
+    /// Replaces each value x by `f(x, y, row, column)`: its row's value in `rows`, and its place in the 64 rows and `N` columns.
     ///
     /// ```
     /// # use warpipe_pipeline::{mma::Rows, prelude::*};

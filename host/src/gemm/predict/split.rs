@@ -58,6 +58,7 @@ mod tests {
     /// The kernels' scheduler says which CTAs give partials to the one that finishes a tile.
     #[test]
     fn givers_are_those_of_the_scheduler() {
+        type Alone = Cluster<1, 1>;
         for (clusters, streamed, k_tiles) in [
             (45, 15, 98),
             (60, 15, 98),
@@ -75,16 +76,13 @@ mod tests {
             (66, 64, 1),
         ] {
             let p = TileSchedulerParams::new([streamed, 1], k_tiles, 1, clusters, streamed);
-            let mut most = 0;
-            for cluster in 0..clusters {
-                let at = Cluster::<1, 1>::coord(0);
-                let mut scheduler = StreamK::on_host(at, cluster, &p);
-                while let Some(work) = scheduler.next() {
-                    if work.computes_epilogue() {
-                        most = most.max(scheduler.peers(&work).iter().count());
-                    }
-                }
-            }
+            let peers = |cluster| {
+                let scheduler = StreamK::<Alone>::on_host(Alone::coord(0), cluster, &p);
+                let works: Vec<_> = scheduler.clone().collect();
+                let owned = works.iter().filter(|work| work.computes_epilogue());
+                owned.map(|work| scheduler.peers(work).iter().count()).max()
+            };
+            let most = (0..clusters).filter_map(peers).max().expect("a tile");
             let have = givers(clusters.into(), streamed.into(), k_tiles.into());
             assert_eq!(have as usize, most, "{clusters} {streamed} {k_tiles}");
         }
