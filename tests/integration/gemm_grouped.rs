@@ -106,9 +106,17 @@ fn multiplies_array(device: &Device, what: &str, index: usize, sizes: &[[u64; 3]
     let ((a_dev, a), (b_dev, b)) = (values(1, next[0]), values(2, next[1]));
     let table = device.upload(&ArrayProblem::table(&problems)).unwrap();
     let mut d = device.alloc(2 * next[2] as usize).unwrap();
-    for turn in 0..2 {
+    // On the device's stream, on another one, and captured, which the model is not.
+    let stream = device.new_stream().unwrap();
+    for turn in 0..if device.is_sim() { 2 } else { 3 } {
         d.fill(0xff).unwrap();
-        plan.run(&a_dev, &b_dev, &table, &mut d, 0.5).unwrap_or_else(|e| panic!("{case}:\n{e}"));
+        let bound = plan.bind(&a_dev, &b_dev, &table, &mut d).unwrap();
+        let done = match turn {
+            0 => bound.run(0.5, &device.stream()),
+            1 => bound.run(0.5, &stream),
+            _ => stream.capture(|| bound.run(0.5, &stream)).and_then(|graph| graph.launch()),
+        };
+        done.unwrap_or_else(|e| panic!("{case}:\n{e}"));
         let d = data::decode(&d.to_vec().unwrap(), Dtype::Bf16).unwrap();
         assert_eq!(plan.bad_problem().unwrap(), None, "{case}");
         for (i, &ArrayProblem { m, n, k, first, pitch }) in problems.iter().enumerate() {

@@ -43,7 +43,7 @@ mod schedule;
 mod strided;
 mod tune;
 
-pub use array::{ArrayError, ArrayGemm, ArrayPlan, ArrayProblem};
+pub use array::{ArrayError, ArrayGemm, ArrayPlan, ArrayProblem, BoundArray};
 pub use block_scaled::BlockScales;
 pub use calibration::Calibration;
 pub use fused::{FusedGemm, Fusion, GatedGemm};

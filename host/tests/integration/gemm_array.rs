@@ -247,6 +247,45 @@ fn runs_follow_one_another() {
     }
 }
 
+/// A bound plan runs on streams of the caller as often as it likes. Each run reads the table as it is then, and writes what it
+/// skipped to the info of its own.
+#[test]
+fn a_bound_plan_runs_on_streams_of_the_caller() {
+    let device = sim(4, 3);
+    let plan = Gemm::grouped_array(&device, *IMAGE).unwrap().plan(2, [20, 16, 64]).unwrap();
+    assert_eq!(plan.problems(), 2);
+    let mut case = Case::of(&device, &[[20, 16, 64], [7, 40, 8]], 0);
+    let streams = [device.new_stream().unwrap(), device.new_stream().unwrap(), device.stream()];
+    let mut table = case.table.part(0, case.table.len()).unwrap();
+    let (d, mut info) = (case.d.part(0, case.d.len()).unwrap(), device.alloc(4).unwrap());
+    let word = info.part(0, 4).unwrap();
+    let bound = plan.bind(&case.a_dev, &case.b_dev, &case.table, &mut case.d).unwrap();
+    let bound = bound.with_info(&mut info).unwrap();
+    let mut wrong = case.problems.clone();
+    wrong[1].k = 0;
+    for (turn, stream) in streams.iter().chain(&streams).enumerate() {
+        // Every second run skips the last problem.
+        let skips = turn % 2 == 1;
+        let problems = if skips { &wrong } else { &case.problems };
+        table.write(&ArrayProblem::table(problems)).unwrap();
+        d.part(0, d.len()).unwrap().fill(0xff).unwrap();
+        bound.run(-2.0, stream).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(word.to_vec().unwrap(), u32::to_ne_bytes(if skips { 2 } else { 0 }));
+        let bytes = d.to_vec().unwrap();
+        let words: Vec<_> =
+            bytes.chunks_exact(2).map(|b| u16::from_ne_bytes([b[0], b[1]])).collect();
+        assert!(!words[..20 * 16].contains(&UNTOUCHED), "turn {turn}");
+        assert_eq!(words[20 * 16..].contains(&UNTOUCHED), skips, "turn {turn}");
+    }
+    assert_eq!(plan.bad_problem().unwrap(), None, "no run wrote to the plan's own word");
+    plan.synchronize().unwrap();
+    // The last run skipped a problem: the first one is right, and the other one as it was.
+    let bytes = case.d.to_vec().unwrap();
+    let words: Vec<_> = bytes.chunks_exact(2).map(|b| u16::from_ne_bytes([b[0], b[1]])).collect();
+    assert_eq!(words, case.expected(|i| i == 0));
+}
+
 /// A schedule of the model is one order of its threads.
 #[test]
 fn every_kernel_under_many_seeds() {
@@ -299,6 +338,16 @@ fn what_does_not_fit_is_refused() {
     refused(plan.run(&a, &b, &part(64, 72), &mut part(0, 66), 1.0), "the table at");
     let other = sim(2, 0).alloc_zeroed(64).unwrap();
     assert!(matches!(plan.run(&a, &other, &table, &mut d, 1.0), Err(Error::ForeignDevice { .. })));
+    let foreign = sim(2, 0).new_stream().unwrap();
+    let error = plan.bind(&a, &b, &table, &mut d).unwrap().run(1.0, &foreign).unwrap_err();
+    assert!(matches!(error, Error::ForeignDevice { .. }), "{error}");
+    let mut with_info =
+        |info: &mut Buffer| plan.bind(&a, &b, &table, &mut d).unwrap().with_info(info).map(drop);
+    let said = "4 bytes at a multiple of 4, apart from the operands and the table";
+    for (offset, bytes) in [(0, 8), (2, 4)] {
+        refused(with_info(&mut part(offset, bytes)), said);
+    }
+    refused(with_info(&mut table.part(68, 4).unwrap()), said);
     // A table of zeros is one empty problem.
     plan.run(&a, &b, &table, &mut d, 1.0).unwrap();
     assert_eq!(plan.bad_problem().unwrap(), None);

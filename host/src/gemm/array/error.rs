@@ -51,4 +51,14 @@ pub enum ArrayError {
         /// Its first byte.
         addr: u64,
     },
+    /// The info of a run has another size or place, or shares bytes with an operand or the table.
+    #[error(
+        "pointer arrays: the info is {have} bytes at {addr:#x}; 4 bytes at a multiple of 4, apart from the operands and the table, are right"
+    )]
+    Info {
+        /// Bytes of the buffer.
+        have: u64,
+        /// Its address.
+        addr: u64,
+    },
 }

@@ -8,10 +8,12 @@
 mod error;
 mod plan;
 mod problem;
+mod run;
 
 pub use error::ArrayError;
 pub use plan::ArrayPlan;
 pub use problem::ArrayProblem;
+pub use run::BoundArray;
 
 use super::Gemm;
 use crate::device::Device;
@@ -21,6 +23,7 @@ use gpu_kernels::gemm::Linear;
 use gpu_kernels::gemm::grouped::{ARRAY_INSTANCES, ArrayInstance, ArrayTable};
 use gpu_kernels::gemm::scheduler::ArrayArgs;
 use isa::kernel::{Image, KernelArg, KernelDesc, ParamKind, ParamMeta};
+use std::sync::OnceLock;
 
 /// Tensor maps of a problem: A, B and D.
 const MAPS: usize = 3;
@@ -30,6 +33,8 @@ pub struct ArrayGemm {
     device: Device,
     module: Module,
     instances: &'static [ArrayInstance],
+    /// Clusters of each instance that the device holds at one time, once somebody asked.
+    active: OnceLock<Vec<u32>>,
 }
 
 impl Gemm {
@@ -78,7 +83,8 @@ impl Gemm {
             module.check(instance.maps)?;
             module.check(instance.gemm.desc)?;
         }
-        Ok(ArrayGemm { device: device.clone(), module, instances: ARRAY_INSTANCES })
+        let (device, active) = (device.clone(), OnceLock::new());
+        Ok(ArrayGemm { device, module, instances: ARRAY_INSTANCES, active })
     }
 }
 

@@ -1,20 +1,16 @@
 //! A plan of a pointer array: its kernels, and the memory of its tensor maps.
 
-use super::{ArrayError, ArrayGemm, ArrayProblem, MAPS};
+use super::{ArrayError, ArrayGemm, MAPS};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::{Module, Prepared};
-use crate::param::Param;
 use crate::tensor::{Matrix, TensorBox, TensorMap};
-use gpu_kernels::gemm::Linear;
-use gpu_kernels::gemm::grouped::{ArrayInstance, ArrayTable, PROBLEMS_PER_CTA};
-use gpu_kernels::gemm::scheduler::{ArrayArgs, ArrayParams, ProblemShape};
-use half::bf16;
+use crate::turns::Turns;
+use gpu_kernels::gemm::grouped::{ArrayInstance, PROBLEMS_PER_CTA};
+use gpu_kernels::gemm::scheduler::ArrayParams;
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::Dtype;
-use pipeline::grid::DependentSliceMut;
-use std::sync::{Mutex, PoisonError};
 
 /// Most problems of a plan.
 const MAX_PROBLEMS: u64 = 1 << 20;
@@ -27,22 +23,23 @@ const RASTER: u32 = 8;
 
 /// A planned grouped product of pointer arrays; see [`ArrayGemm::plan`].
 pub struct ArrayPlan {
-    device: Device,
-    module: Module,
-    instance: ArrayInstance,
-    problems: u64,
+    pub(super) device: Device,
+    pub(super) module: Module,
+    pub(super) instance: ArrayInstance,
+    pub(super) problems: u64,
     /// The grids of the two kernels.
-    maps: ([u32; 3], Prepared),
-    gemm: ([u32; 3], Prepared),
-    params: ArrayParams,
+    pub(super) maps: ([u32; 3], Prepared),
+    pub(super) gemm: ([u32; 3], Prepared),
+    pub(super) params: ArrayParams,
     /// The templates of the tensor maps: maps of a matrix in `anchor`.
-    templates: [TensorMap; MAPS],
+    pub(super) templates: [TensorMap; MAPS],
     /// The tensor maps of all problems, for A, B and D.
-    places: [Buffer; MAPS],
-    shapes: Buffer,
-    status: Buffer,
-    /// The maps belong to one run at a time: its two launches follow one another on the stream.
-    launches: Mutex<()>,
+    pub(super) places: [Buffer; MAPS],
+    pub(super) shapes: Buffer,
+    /// The status that a run without an info of its own writes: 0, or 1 + the first problem that it skipped.
+    pub(super) status: Buffer,
+    /// Whose turn it is to use this memory: the two launches of a run follow one another.
+    pub(super) turns: Turns,
 }
 
 impl ArrayGemm {
@@ -54,15 +51,26 @@ impl ArrayGemm {
     /// Those of loading a kernel.
     pub fn pick(&self, problems: u64, [m, n, _]: [u64; 3]) -> Result<usize, Error> {
         let mut best = self.instances.len().saturating_sub(1);
+        let clusters = self.active()?;
         for (index, ArrayInstance { gemm, .. }) in self.instances.iter().enumerate().rev() {
             let rows = u64::from(gemm.bm * gemm.cluster_m);
             let tiles = m.div_ceil(rows).saturating_mul(n.div_ceil(gemm.bn.into()));
-            let active = u64::from(self.module.max_active_clusters(gemm.desc)?);
+            let active = u64::from(clusters[index]);
             if m >= rows / 2 && tiles.saturating_mul(problems) >= active {
                 best = index;
             }
         }
         Ok(best)
+    }
+
+    /// Clusters of each instance that the device holds at one time. The driver is asked once.
+    fn active(&self) -> Result<&[u32], Error> {
+        if let Some(active) = self.active.get() {
+            return Ok(active);
+        }
+        let of = |i: &ArrayInstance| self.module.max_active_clusters(i.gemm.desc);
+        let active = self.instances.iter().map(of).collect::<Result<_, _>>()?;
+        Ok(self.active.get_or_init(|| active))
     }
 }
 
@@ -110,7 +118,7 @@ impl ArrayPlan {
             places: [place()?, place()?, place()?],
             shapes: device.alloc((problems * SHAPE_BYTES) as usize)?,
             status: device.alloc_zeroed(4)?,
-            launches: Mutex::new(()),
+            turns: Turns::default(),
         })
     }
 
@@ -124,71 +132,14 @@ impl ArrayPlan {
         self.gemm.0[0]
     }
 
-    /// Queues D = alpha * A * B^T of each problem on the device's stream. [`Buffer::read`] waits for it.
-    ///
-    /// `table` has one line per problem ([`ArrayProblem::table`]). The device reads it when the product runs. Each A is in
-    /// `a`, each B in `b` and each D in `d`. Problems may share an A or a B. If two problems share elements of D, either
-    /// result may be stored.
-    ///
-    /// A problem with M or N of 0 is valid. Any other problem is invalid in these cases:
-    ///
-    /// - a matrix reaches beyond its buffer;
-    /// - a first element or a row pitch is not a multiple of 16 bytes;
-    /// - N is not a multiple of 8, or K is 0.
-    ///
-    /// The device stores nothing for an invalid problem and computes the others. [`ArrayPlan::bad_problem`] returns the
-    /// first invalid one.
-    ///
-    /// # Errors
-    /// [`ArrayError`] for a table of another size, a buffer that begins at an odd byte, or a D that shares bytes with what is
-    /// read; [`Error::ForeignDevice`]; errors of the launches.
-    pub fn run(
-        &self,
-        a: &Buffer,
-        b: &Buffer,
-        table: &Buffer,
-        d: &mut Buffer,
-        alpha: f32,
-    ) -> Result<(), Error> {
-        self.check(a, b, table, d)?;
-        let stream = self.device.stream();
-        let ArrayInstance { gemm, maps } = &self.instance;
-        let place = |desc: &isa::kernel::KernelDesc, first: usize, index: usize| {
-            // SAFETY: the buffer has a map for each problem. Only launches of this plan access it, one after another on the
-            // device's stream: the first kernel writes each map, and the second one reads them. Both kernels are those of
-            // one instance, whose boxes agree. What the maps describe lies in the buffers of the run, or in the templates'.
-            unsafe { Param::tensor_maps(&self.places[index], desc.meta.params[first + index]) }
-        };
-        // SAFETY: only the launches of this plan access the sizes and the status, in the order of the stream.
-        let (shapes, status) = unsafe {
-            (
-                DependentSliceMut::new(self.shapes.elements::<ProblemShape>()),
-                DependentSliceMut::new(self.status.elements::<u32>()),
-            )
-        };
-        let lines = ArrayTable {
-            problems: table.dependent_slice(),
-            a: a.dependent_slice::<bf16>(),
-            b: b.dependent_slice::<bf16>(),
-            d: d.dependent_slice_mut::<bf16>(),
-            shapes,
-        };
-        let mut first: Vec<Param<'_>> = self.templates.iter().map(Param::map).collect();
-        first.extend((0..MAPS).map(|index| place(maps, MAPS, index)));
-        first.push(Param::value(lines));
-        let args = ArrayArgs { shapes: self.shapes.dependent_slice(), status, params: self.params };
-        let mut second: Vec<Param<'_>> = (0..MAPS).map(|i| place(gemm.desc, 0, i)).collect();
-        second.extend([Param::value(Linear { alpha, beta: 0.0 }), Param::value(args)]);
-
-        let _one_run = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
-        let launch = |desc, (grid, prepared): ([u32; 3], Prepared), params: &[Param<'_>]| {
-            self.device.launch_prepared(&self.module, desc, prepared, grid, params, &stream)
-        };
-        launch(maps, self.maps, &first)?;
-        launch(gemm.desc, self.gemm, &second)
+    /// Problems of the plan: lines of the table that a run takes.
+    pub fn problems(&self) -> u64 {
+        self.problems
     }
 
-    /// The first problem that the last run found not to be allowed. Waits for the device.
+    /// The first problem that the last run skipped, because it is not allowed. Waits for the device.
+    ///
+    /// A run with an info of its own ([`BoundArray::with_info`](super::BoundArray::with_info)) does not count.
     ///
     /// # Errors
     /// What [`Buffer::read`] reports.
@@ -198,23 +149,14 @@ impl ArrayPlan {
         Ok(u32::from_ne_bytes(word).checked_sub(1))
     }
 
-    fn check(&self, a: &Buffer, b: &Buffer, table: &Buffer, d: &Buffer) -> Result<(), Error> {
-        let problems = self.problems;
-        let (need, have, addr) = (problems * ArrayProblem::BYTES, table.len() as u64, table.addr());
-        if have != need || !addr.is_multiple_of(8) {
-            return Err(ArrayError::Table { problems, need, have, addr }.into());
-        }
-        let end = |buffer: &Buffer| buffer.addr() + buffer.len() as u64;
-        for (what, buffer) in [("A", a), ("B", b), ("the table", table), ("D", d)] {
-            self.device.check_buffer(what, buffer)?;
-            let addr = buffer.addr();
-            if !addr.is_multiple_of(2) {
-                return Err(ArrayError::Misaligned { what, addr }.into());
-            }
-            if what != "D" && addr < end(d) && d.addr() < end(buffer) {
-                return Err(ArrayError::Overlap { what, theirs: addr, d: d.addr() }.into());
-            }
-        }
-        Ok(())
+    /// Waits until the runs of this plan have ended, and releases the stream of the last one.
+    ///
+    /// Call this before you destroy a stream that you passed to [`Stream::from_raw`](crate::Stream::from_raw). It does not
+    /// wait for runs that were captured.
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if a run failed.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.turns.synchronize()
     }
 }
