@@ -13,6 +13,8 @@ pub mod product;
 pub mod refusal;
 
 #[cfg(feature = "module")]
+mod array;
+#[cfg(feature = "module")]
 mod bmm;
 #[cfg(feature = "module")]
 mod dlpack;
@@ -43,6 +45,8 @@ mod typed;
 #[cfg(feature = "module")]
 #[pyo3::pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::array::grouped_mm_array;
     #[pymodule_export]
     use crate::attention::lengths::{CacheSeqlens, sequence_lengths};
     #[pymodule_export]

@@ -24,6 +24,7 @@ pyo3::create_exception!(
 pub fn raise(error: &host::Error) -> PyErr {
     match error {
         host::Error::OutOfMemory { .. } => PyMemoryError::new_err(error.to_string()),
+        host::Error::Array(refused) => PyValueError::new_err(refused.to_string()),
         host::Error::Attention(refused) => PyValueError::new_err(refused.to_string()),
         host::Error::Grouped(refused) => PyValueError::new_err(refused.to_string()),
         host::Error::Tune(refused) => tune_error(refused),

@@ -30,7 +30,8 @@ def calls(monkeypatch):
     def record(name, out, stream):
         return lambda *arguments: made.append((name, arguments[out], arguments[stream]))
 
-    for name, out, stream in [("bmm", 2, 3), ("typed_mm", 3, 6), ("grouped_mm", 3, 4), ("fused_linear", 4, 6)]:
+    places = [("bmm", 2, 3), ("typed_mm", 3, 6), ("grouped_mm", 3, 4), ("grouped_mm_array", 3, 6), ("fused_linear", 4, 6)]
+    for name, out, stream in places:
         monkeypatch.setattr(_dispatch._native, name, record(name, out, stream))
     cupy = types.ModuleType("cupy")
     cupy.empty = lambda shape, dtype: Array(shape, dtype)
@@ -48,6 +49,15 @@ CALLS = [
         "grouped_mm",
         lambda out: warpipe.grouped_mm(Array((4, 16), BF16), Array((2, 16, 8), BF16), Array((2,), np.int32), out=out),
         (4, 8),
+        BF16,
+    ),
+    (
+        "grouped_mm_array",
+        lambda out: warpipe.grouped_mm_array(
+            Array((64,), BF16), Array((4, 8), BF16), Array((2, 9), np.int64),
+            out=out, output_size=24 if out is None else None,
+        ),
+        (24,),
         BF16,
     ),
     (

@@ -2,7 +2,7 @@
 
 Importing this module registers them, with shapes for ``torch.compile`` and formulas for autograd. Calls of
 ``warpipe.matmul`` in compiled code become these operators; in eager code they run directly, unless a gradient is
-recorded or a tensor subclass is involved. Attention is in ``_torch_attention``.
+recorded or a tensor subclass is involved. Attention is in ``_torch_attention``, pointer arrays are in ``_torch_array``.
 """
 
 from __future__ import annotations
@@ -533,5 +533,5 @@ def _traced(op, a, b, c, alpha, beta, out, out_dtype):
     return out
 
 
-# Registers the operators of attention.
-from . import _torch_attention  # noqa: E402, F401
+# Registers the operators of attention and of pointer arrays.
+from . import _torch_array, _torch_attention  # noqa: E402, F401
