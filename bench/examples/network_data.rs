@@ -24,7 +24,8 @@ const NEAR: f64 = 1.35;
 /// - 1 if its shape is of the suites, 2 if the benchmark timed it in turn with cuBLASLt alone.
 /// - The measured time, and the predicted one.
 /// - The time of the product's fastest pair, and of cuBLASLt's first candidate, or 0.
-const HEAD: usize = 7;
+/// - The row of the kernel among the calibration's times, or -1.
+const HEAD: usize = 8;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("usage: network_data FILE")?;
@@ -60,7 +61,7 @@ fn pairs_of(at: usize, product: &Product, calibration: &'static Calibration) -> 
     };
     let mut rows = Vec::new();
     for &(instance, schedule, us) in &product.runs {
-        let (features, predicted_us) =
+        let (features, kernel, predicted_us) =
             features_of(instance, &product.problem, schedule, sms, calibration);
         if predicted_us > NEAR * shortest {
             continue;
@@ -69,7 +70,9 @@ fn pairs_of(at: usize, product: &Product, calibration: &'static Calibration) -> 
         let [us, predicted, fastest, cublaslt] =
             [us, predicted_us, product.best_us, product.cublaslt_us.unwrap_or(0.0)]
                 .map(|us| us as f32);
-        let head: [f32; HEAD] = [at as f32, held_out, suite, us, predicted, fastest, cublaslt];
+        let kernel = kernel.map_or(-1.0, |row| row as f32);
+        let head: [f32; HEAD] =
+            [at as f32, held_out, suite, us, predicted, fastest, cublaslt, kernel];
         rows.extend(head);
         rows.extend(features);
     }

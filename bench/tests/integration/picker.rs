@@ -189,15 +189,16 @@ fn what_is_picked_is_near_the_fastest() {
     for file in products.iter().map(|p| p.file.as_str()).collect::<BTreeSet<_>>() {
         of(file, &|p| p.file == file);
     }
-    assert!(fresh.0 > 0.988 && fresh.1 > 0.88, "{fresh:?}");
-    // The least is 520 x 136 x 30864, whose few tiles are split in many parts. Until 2026-11-30 it was 0.88, of the picks that had
-    // a time: the slow ones had none. Nearly all have one now.
-    assert!(held_out.0 > 0.988 && held_out.1 > 0.84, "{held_out:?}");
-    // Among these are all shapes that were recorded because the pick of a day was slow. The least is 11475 x 1168 x 18136.
-    assert!(seen.0 > 0.99 && seen.1 > 0.85, "{seen:?}");
+    // The least single shapes were above 0.88 and 0.84 with fewer kernels in the table, when more of the slow picks had no time:
+    // those were left out. 21 x 4000 x 2376 and 907 x 9384 x 11360 have been timed again, and stay. So instead, fewer of all
+    // may be below 0.88.
+    assert!(fresh.0 > 0.988 && fresh.1 > 0.81, "{fresh:?}");
+    assert!(held_out.0 > 0.99 && held_out.1 > 0.82, "{held_out:?}");
+    // Among these are all shapes that were recorded because the pick of a day was slow. The least is 9611 x 13928 x 152.
+    assert!(seen.0 > 0.992 && seen.1 > 0.86, "{seen:?}");
     let low = ratios.iter().filter(|r| r.0 < 0.88).count();
-    assert!(low * 1000 < 3 * ratios.len(), "{low} of {} below 0.88", ratios.len());
-    assert!(suites.0 > 0.99 && suites.1 > 0.93, "{suites:?}");
+    assert!(low * 1000 < 2 * ratios.len(), "{low} of {} below 0.88", ratios.len());
+    assert!(suites.0 > 0.995 && suites.1 > 0.96, "{suites:?}");
     let benched = of("suites in turn with cuBLASLt", &|p| p.file == BENCHED);
     assert!(benched.0 > 0.996 && benched.1 > 0.95, "{benched:?}");
 }
@@ -265,8 +266,8 @@ const FIRST_FAR: f64 = 1.0;
 
 /// Least percentage of shapes whose first choice was measured, among those whose choice is a kernel of the records; and the
 /// highest percentage of those where it is another kernel.
-const MEASURED: usize = 90;
-const NEW: usize = 15;
+const MEASURED: usize = 95;
+const NEW: usize = 5;
 
 /// A kernel's own constants name it by its tile, cluster, kind and sums. Each names one kernel of the table for operands of
 /// bf16, or of e4m3, and none is missing.

@@ -19,7 +19,7 @@ use warpipe_bench::record::{FORMAT, Header, Record};
 
 /// The checked-in files of an H200: random shapes, few tiles with a long K, a tall and narrow D, shapes on which the kernels or the
 /// pick of a day were slow, and the suites of the benchmark. Those from `suites6` on have at least 80 kernels.
-const FILES: [&str; 33] = [
+const FILES: [&str; 36] = [
     "random46",
     "random50",
     "random51",
@@ -53,6 +53,9 @@ const FILES: [&str; 33] = [
     "slow731",
     "random744",
     "few745",
+    "slow733",
+    "random751",
+    "random752",
 ];
 
 /// The one of them with the benchmark's own shapes.

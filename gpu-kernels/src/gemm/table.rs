@@ -119,7 +119,6 @@ product! {
         _64x96_4x2(64 x 96, cluster 4 x 2, Cooperative);
         _64x80_4x2(64 x 80, cluster 4 x 2, Cooperative);
         _64x112_4x2(64 x 112, cluster 4 x 2, Cooperative);
-        _192x112_1x2(192 x 112, cluster 1 x 2, Cooperative);
         _192x80_1x2(192 x 80, cluster 1 x 2, Cooperative);
         _192x176_1x2_s1(192 x 176, cluster 1 x 2, Cooperative, stores 1);
         _192x160_1x2(192 x 160, cluster 1 x 2, Cooperative);
@@ -128,12 +127,10 @@ product! {
         _128x128_1x2_pp(128 x 128, cluster 1 x 2, Pingpong);
         _128x144_2x1_pp(128 x 144, cluster 2 x 1, Pingpong);
         _128x272_2x1_n(128 x 272, cluster 2 x 1, CooperativeByColumns, stores 1);
-        _192x176_2x1_s1(192 x 176, cluster 2 x 1, Cooperative, stores 1);
         _192x192_1x2_s1(192 x 192, cluster 1 x 2, Cooperative, stores 1);
         _192x208_2x1_n(192 x 208, cluster 2 x 1, CooperativeByColumns, stores 1);
         _128x176_4x1_pp(128 x 176, cluster 4 x 1, Pingpong);
         _128x200_2x1(128 x 200, cluster 2 x 1, Cooperative);
-        _128x96_2x1(128 x 96, cluster 2 x 1, Cooperative);
         _128x120_2x1(128 x 120, cluster 2 x 1, Cooperative);
         _128x144_2x1(128 x 144, cluster 2 x 1, Cooperative);
         _256x128_2x1(256 x 128, cluster 2 x 1, CooperativeTall);
@@ -153,7 +150,21 @@ product! {
         _192x192_2x1_s1(192 x 192, cluster 2 x 1, Cooperative, stores 1);
         _64x96_2x4(64 x 96, cluster 2 x 4, Cooperative);
         _128x88_1x2(128 x 88, cluster 1 x 2, Cooperative);
-        _128x168_2x1(128 x 168, cluster 2 x 1, Cooperative);
+        _192x112_1x2_pp(192 x 112, cluster 1 x 2, Pingpong);
+        _192x112_1x4_pp(192 x 112, cluster 1 x 4, Pingpong);
+        _64x120_4x1(64 x 120, cluster 4 x 1, Cooperative);
+        _192x104_4x2_pp(192 x 104, cluster 4 x 2, Pingpong);
+        _128x152_1x2_pp(128 x 152, cluster 1 x 2, Pingpong);
+        _192x80_1x2_pp(192 x 80, cluster 1 x 2, Pingpong);
+        _64x136_4x2(64 x 136, cluster 4 x 2, Cooperative);
+        _256x160_1x2_s1(256 x 160, cluster 1 x 2, CooperativeTall, stores 1);
+        _256x144_2x1_s1(256 x 144, cluster 2 x 1, CooperativeTall, stores 1);
+        _128x80_4x2(128 x 80, cluster 4 x 2, Cooperative);
+        _192x96_1x2_pp(192 x 96, cluster 1 x 2, Pingpong);
+        _192x104_1x2_pp(192 x 104, cluster 1 x 2, Pingpong);
+        _128x88_4x2(128 x 88, cluster 4 x 2, Cooperative);
+        _128x232_2x1(128 x 232, cluster 2 x 1, Cooperative);
+        _128x152_2x1_pp(128 x 152, cluster 2 x 1, Pingpong);
     }
     // f32 in memory: TMA rounds to tf32 when it loads.
     [tf32 => f32 "gemm-tf32"] {
@@ -178,7 +189,6 @@ product! {
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
         _96x64t_4x1(64 x 96, cluster 4 x 1, Cooperative, operands swapped);
         _144x192t_1x2(192 x 144, cluster 1 x 2, Cooperative, operands swapped);
-        _176x192t_1x2(192 x 176, cluster 1 x 2, Cooperative, operands swapped);
         _160x128t_2x1_pp(128 x 160, cluster 2 x 1, Pingpong, operands swapped);
         _176x128t_2x1_pp(128 x 176, cluster 2 x 1, Pingpong, operands swapped);
         _96x192t_1x2_pp(192 x 96, cluster 1 x 2, Pingpong, operands swapped);
@@ -202,13 +212,11 @@ product! {
         _104x128t_2x2(128 x 104, cluster 2 x 2, Cooperative, operands swapped);
         _104x192t_1x2_pp(192 x 104, cluster 1 x 2, Pingpong, operands swapped);
         _120x64t_4x2(64 x 120, cluster 4 x 2, Cooperative, operands swapped);
-        _152x128t_4x2(128 x 152, cluster 4 x 2, Cooperative, operands swapped);
         _168x128t_4x1_pp(128 x 168, cluster 4 x 1, Pingpong, operands swapped);
         _176x192t_2x1_s1(192 x 176, cluster 2 x 1, Cooperative, stores 1, operands swapped);
         _208x192t_2x1_n(192 x 208, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
         _272x128t_2x1_n(128 x 272, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
         _72x64t_4x1(64 x 72, cluster 4 x 1, Cooperative, operands swapped);
-        _112x256t_2x1(256 x 112, cluster 2 x 1, CooperativeTall, operands swapped);
         _136x128t_2x1(128 x 136, cluster 2 x 1, Cooperative, operands swapped);
         _152x128t_2x1(128 x 152, cluster 2 x 1, Cooperative, operands swapped);
         _184x128t_2x1(128 x 184, cluster 2 x 1, Cooperative, operands swapped);
@@ -229,10 +237,31 @@ product! {
         _120x128t_1x2(128 x 120, cluster 1 x 2, Cooperative, operands swapped);
         _200x128t_2x1(128 x 200, cluster 2 x 1, Cooperative, operands swapped);
         _288x128t_2x1_n(128 x 288, cluster 2 x 1, CooperativeByColumns, stores 1, operands swapped);
-        _136x64t_2x1(64 x 136, cluster 2 x 1, Cooperative, operands swapped);
         _152x128t_1x4(128 x 152, cluster 1 x 4, Cooperative, operands swapped);
         _88x64t_2x4(64 x 88, cluster 2 x 4, Cooperative, operands swapped);
         _72x64t_2x1(64 x 72, cluster 2 x 1, Cooperative, operands swapped);
+        _136x128t_1x2(128 x 136, cluster 1 x 2, Cooperative, operands swapped);
+        _160x192t_1x2_n(192 x 160, cluster 1 x 2, CooperativeByColumns, stores 1, operands swapped);
+        _120x128t_4x1_pp(128 x 120, cluster 4 x 1, Pingpong, operands swapped);
+        _72x64t_1x4(64 x 72, cluster 1 x 4, Cooperative, operands swapped);
+        _168x64t_1x2(64 x 168, cluster 1 x 2, Cooperative, operands swapped);
+        _168x128t_2x1_pp(128 x 168, cluster 2 x 1, Pingpong, operands swapped);
+        _200x128t_4x1(128 x 200, cluster 4 x 1, Cooperative, operands swapped);
+        _248x128t_2x1(128 x 248, cluster 2 x 1, Cooperative, operands swapped);
+        _128x192t_1x2_n(192 x 128, cluster 1 x 2, CooperativeByColumns, stores 1, operands swapped);
+        _104x128t_2x1_pp(128 x 104, cluster 2 x 1, Pingpong, operands swapped);
+        _216x128t_2x1(128 x 216, cluster 2 x 1, Cooperative, operands swapped);
+        _104x128t_4x1_pp(128 x 104, cluster 4 x 1, Pingpong, operands swapped);
+        _176x128t_1x1_pp(128 x 176, cluster 1 x 1, Pingpong, operands swapped);
+        _232x128t_1x2(128 x 232, cluster 1 x 2, Cooperative, operands swapped);
+        _112x192t_2x1_pp(192 x 112, cluster 2 x 1, Pingpong, operands swapped);
+        _144x128t_2x1_pp(128 x 144, cluster 2 x 1, Pingpong, operands swapped);
+        _160x256t_2x1_s1(256 x 160, cluster 2 x 1, CooperativeTall, stores 1, operands swapped);
+        _64x192t_2x1_pp(192 x 64, cluster 2 x 1, Pingpong, operands swapped);
+        _136x256t_2x1_s1(256 x 136, cluster 2 x 1, CooperativeTall, stores 1, operands swapped);
+        _176x192t_1x2_n(192 x 176, cluster 1 x 2, CooperativeByColumns, stores 1, operands swapped);
+        _88x64t_4x1(64 x 88, cluster 4 x 1, Cooperative, operands swapped);
+        _16x128t_4x1(128 x 16, cluster 4 x 1, Cooperative, operands swapped);
     }
 }
 

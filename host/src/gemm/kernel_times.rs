@@ -8,7 +8,7 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 use isa::kernel::Dtype;
 
 /// Kernels for operands of 16 bits that were measured.
-pub(super) const KERNELS: usize = 130;
+pub(super) const KERNELS: usize = 159;
 /// Kernels for 8-bit floats that were measured.
 pub(super) const E4M3_KERNELS: usize = 45;
 
@@ -142,12 +142,12 @@ impl KernelTimes {
 }
 
 impl Calibration {
-    /// Factor of the time of a k tile, and time beside the tiles. A kernel that was not measured has the factor 1.
-    pub(super) fn of_kernel(&self, instance: &Instance) -> (f64, f64) {
-        let Some(key) = key_of(instance) else { return (1.0, 0.0) };
+    /// The row of an instance among the times of kernels for its operands; `None` for a kernel that was not measured.
+    pub(super) fn row_of(&self, instance: &Instance) -> Option<(usize, &KernelTimes)> {
+        let key = key_of(instance)?;
         let rows = if instance.ab.size() == 2 { &self.kernels[..] } else { &self.e4m3_kernels };
-        let times = rows.binary_search_by_key(&key, |row| row.key).map(|at| &rows[at]);
-        times.map_or((1.0, 0.0), |times| (times.step, times.fixed_us))
+        let at = rows.binary_search_by_key(&key, |row| row.key).ok()?;
+        Some((at, &rows[at]))
     }
 
     /// Factors of the time in the tensor cores, and of the time at the power limit, for the operands of an instance.

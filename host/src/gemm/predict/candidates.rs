@@ -3,7 +3,7 @@
 use super::features::features;
 use super::main_loop::MainLoop;
 use super::memory::{Traffic, fetched_bytes};
-use super::network::{FEATURES, network};
+use super::network::{FEATURES, Told, network};
 use super::{Prediction, Tiled};
 use crate::gemm::schedule::{Schedule, fits};
 use crate::gemm::{Calibration, GemmProblem, HardwareInfo};
@@ -38,19 +38,20 @@ pub fn predict(
     Prediction::new(&Tiled::with(instance, problem, (sms, active), calibration), schedule)
 }
 
-/// What the network that compares candidates is told of an instance with a schedule, and the predicted time before that, in
-/// microseconds. The network is trained on it (`bench/network/train.py`).
+/// What the network that compares candidates is told of an instance with a schedule: features, and the row of the kernel among
+/// the calibration's times. And the predicted time before the comparison, in microseconds. The network is trained on it
+/// (`bench/network/train.py`).
 pub fn features_of(
     instance: &Instance,
     problem: &GemmProblem,
     schedule: Schedule,
     sms: u32,
     calibration: &Calibration,
-) -> ([f32; FEATURES], f64) {
+) -> ([f32; FEATURES], Option<usize>, f64) {
     let active = resident(sms, instance);
     let tiled = Tiled::with(instance, problem, (sms, active), calibration);
     let prediction = Prediction::new(&tiled, schedule);
-    (features(&tiled, &prediction), prediction.predicted_us)
+    (features(&tiled, &prediction), tiled.main_loop.row, prediction.predicted_us)
 }
 
 /// The schedule with the shortest predicted time; among equals the one with the fewest split tiles.
@@ -242,13 +243,14 @@ fn compared(mut first: Vec<Compared<'_>>) -> Vec<Compared<'_>> {
         Some((tiled, c)) if tiled.is_of_network() => NEAR * c.prediction.predicted_us,
         _ => return first,
     };
-    let mut of_first = None;
-    for (tiled, Candidate { prediction, .. }) in &mut first {
-        if prediction.predicted_us > near {
-            break;
-        }
-        let of_this = network(&features(tiled, prediction));
-        let by = of_this - *of_first.get_or_insert(of_this);
+    let is_near = |(_, c): &&Compared<'_>| c.prediction.predicted_us <= near;
+    let told = first.iter().take_while(is_near).map(|(tiled, c)| Told {
+        features: features(tiled, &c.prediction),
+        kernel: tiled.main_loop.row,
+    });
+    let results = network(&told.collect::<Vec<_>>());
+    for ((_, Candidate { prediction, .. }), result) in first.iter_mut().zip(&results) {
+        let by = result - results[0];
         prediction.correct(f64::from(by.clamp(-MOST_BY, MOST_BY)).exp());
     }
     first

@@ -28,6 +28,8 @@ pub(crate) struct MainLoop<'t> {
     /// Factor of the time of a k tile, and time besides the tiles, that this kernel was measured to have.
     pub(super) step: f64,
     pub(super) fixed_us: f64,
+    /// The row of these two numbers in the calibration.
+    pub(super) row: Option<usize>,
 }
 
 impl<'t> MainLoop<'t> {
@@ -58,7 +60,9 @@ impl<'t> MainLoop<'t> {
             _ => c.k_tile_us,
         };
         let scaled_us = if i.scale_granularity.is_some() { c.e4m3_scales_us } else { 0.0 };
-        let (step, fixed_us) = c.of_kernel(i);
+        let row = c.row_of(i);
+        // A kernel that was not measured has the factor 1.
+        let (step, fixed_us) = row.map_or((1.0, 0.0), |(_, times)| (times.step, times.fixed_us));
         let (mma, _) = c.of_operands(i);
         Self {
             instance,
@@ -74,6 +78,7 @@ impl<'t> MainLoop<'t> {
             outside_us: c.row_outside_us * outside,
             step,
             fixed_us,
+            row: row.map(|(at, _)| at),
         }
     }
 
