@@ -92,14 +92,15 @@ impl<'t> MainLoop<'t> {
         let busiest_us = |k_tiles: f64, fixup_us: f64| {
             let longest_us = (k_tiles * self.mma_us.max(self.sm_us)).max(l2_us);
             let main_loop_us = k_tiles * self.issue_us + longest_us + all * self.outside_us;
-            self.fixed_us + self.step * main_loop_us + fixup_us
+            self.fixed_us + product.least_start_us + self.step * main_loop_us + fixup_us
         };
         let elements = f64::from(i.bm * i.bn);
         let whole_us = busiest_us((tiles.div_ceil(active) * self.k_tiles) as f64, 0.0);
         let tiles_us = if i.splits_k {
             // Some tile has one giver at least.
             let partials = c.fixup_store_us_per_element + c.fixup_load_us_per_element;
-            whole_us.min(busiest_us(all / active as f64, c.fixup_us + elements * partials))
+            let fixup_us = c.fixup_us + c.fixup_round_us + elements * partials;
+            whole_us.min(busiest_us(all / active as f64, fixup_us))
         } else {
             whole_us
         };
@@ -108,7 +109,9 @@ impl<'t> MainLoop<'t> {
         let epilogue_us = c.epilogue_us + c.epilogue_us_per_element * stored;
         let busiest_us = (tiles_us + epilogue_us).max(0.0);
         let [read_us, power_us] = product.least_us;
-        longest([busiest_us, read_us, power_us]) + self.least_launch_us(c)
+        // A schedule has as many clusters as tiles, or more than half of those that fit.
+        let crowded_us = if 2 * tiles > active { c.crowded_us } else { 0.0 };
+        longest([busiest_us, read_us, power_us]) + self.least_launch_us(c) + crowded_us
     }
 
     /// The least of what a launch takes.

@@ -42,6 +42,8 @@ pub(super) struct Traffic<'t> {
     pub whole_lines: bool,
     /// Least time to read and write, and least time at the power limit.
     pub least_us: [f64; 2],
+    /// Least part of the time to read that no main loop hides.
+    pub least_start_us: f64,
 }
 
 impl<'t> Traffic<'t> {
@@ -51,7 +53,7 @@ impl<'t> Traffic<'t> {
         let [a, b, d] = bytes;
         let row = problem.n * problem.out.size() as u64;
         // A gated kernel writes half of D.
-        let read_us = read_us(a + b + d * (1.0 + c.written) / 2.0, c).1;
+        let (bytes_us, read_us) = read_us(a + b + d * (1.0 + c.written) / 2.0, c);
         let power = if problem.ab.size() == 1 { c.e4m3_power.min(1.0) } else { 1.0 };
         let least_us = [read_us, power_us(power * problem.flops() * element / 2.0, 0.0, c)];
         Self {
@@ -64,6 +66,7 @@ impl<'t> Traffic<'t> {
             whole_sectors: row.is_multiple_of(SECTOR_BYTES),
             whole_lines: row.is_multiple_of(LINE_BYTES),
             least_us,
+            least_start_us: c.memory_not_hidden * bytes_us,
         }
     }
 

@@ -153,7 +153,7 @@ impl<'t> Tiled<'t> {
         let (main, c) = (&self.main_loop, self.traffic.c);
         let (i, tiles) = (main.instance, main.tiling.clusters());
         let (clusters, streamed) = (u64::from(clusters).max(1), u64::from(streamed));
-        let ctas = (clusters * u64::from(i.cluster_m * i.cluster_n)) as f64;
+        let ctas = clusters * u64::from(i.cluster_m * i.cluster_n);
         let whole = tiles.saturating_sub(streamed);
         let rounds = if whole == 0 { 0 } else { whole.div_ceil(clusters) };
         let mut k_tiles = (rounds * main.k_tiles) as f64;
@@ -165,21 +165,20 @@ impl<'t> Tiled<'t> {
             let givers = (runs.div_ceil(streamed) - 1) as f64;
             let partials = c.fixup_store_us_per_element + c.fixup_load_us_per_element * givers;
             let elements = f64::from(i.bm * i.bn);
-            let traffic = ctas * c.fixup_traffic_us_per_element;
+            let traffic = ctas as f64 * c.fixup_traffic_us_per_element;
             if givers > 0.0 {
-                fixup_us = c.fixup_us + elements * (partials + traffic);
+                fixup_us = c.fixup_us + c.fixup_round_us + elements * (partials + traffic);
                 of_memory_us = fixup_us * c.fixup_of_memory.min(c.fixup_of_memory_left);
             }
         }
-        let longest_us = main.mma_us.max(main.sm_us).max(ctas * main.l2_us);
-        let outside_us = clusters as f64 * main.outside_us;
-        let k_tile_us = main.step * (main.issue_us + longest_us + outside_us);
         // One epilogue at least is whole.
         let start_us = main.fixed_us + c.memory_not_hidden * self.bytes_us;
-        let busiest_us = start_us + k_tiles * k_tile_us + self.epilogue_us + fixup_us;
+        let main_loop_us = k_tiles * self.k_tile_us(clusters, ctas);
+        let busiest_us = start_us + main_loop_us + self.epilogue_us + fixup_us;
         let times = [busiest_us.max(0.0), self.read_us + of_memory_us, self.power_us];
         // Without the roots of `longest`: a pick asks this some two hundred times.
-        let us = (us - main.least_launch_us(c)).max(0.0);
+        let crowded_us = if self.shares_pairs(ctas) { c.crowded_us } else { 0.0 };
+        let us = (us - main.least_launch_us(c) - crowded_us).max(0.0);
         times.map(fourth_power).iter().sum::<f64>() > fourth_power(us)
     }
 
