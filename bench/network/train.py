@@ -5,7 +5,7 @@
     python3 bench/network/train.py target/network.f32 host/src/gemm/predict/network/weights.rs
     cargo fmt
 
-It takes five minutes on two cores. Two networks begin with other weights, and the mean of their results is used: it errs less than
+It takes two minutes on two cores. Two networks begin with other weights, and the mean of their results is used: it errs less than
 each. Each has two hidden layers, and a few numbers for each kernel that are trained with the weights: what the features don't say
 of it. A network sees all pairs of a product together, and it is trained to make two numbers small:
 
@@ -28,7 +28,7 @@ HEAD = 8  # numbers before the features, see bench/examples/network_data.rs
 SEEDS = (1, 3)  # of the members; the six pairs of four differ by up to 0.0005 on held-out shapes
 HIDDEN = (64, 32)  # cells of a member's layers
 OF_KERNEL = 8  # numbers of a kernel
-UNKNOWN = 0.05  # of the pairs are shown without the numbers of their kernel, which is what a kernel without records has
+UNKNOWN = 0.05  # of the pairs are shown without the numbers of their kernel: those of a kernel without records are 0
 PAIRS = 48  # most pairs of a product, by predicted time
 STEPS = 12000
 PRODUCTS = 64  # of a step
@@ -105,9 +105,9 @@ def begin(width, kernels, seed):
     return 0.1 * jax.random.normal(key, (kernels, OF_KERNEL)), layers
 
 
-def train(told, pairs, weight, seed):
+def train(told, kernels, pairs, weight, seed):
     x, kernel = told
-    parameters = begin(x.shape[-1], kernel.max() + 1, seed)
+    parameters = begin(x.shape[-1], kernels, seed)
     optimiser = optax.adamw(optax.cosine_decay_schedule(RATE, STEPS), weight_decay=DECAY)
     state = optimiser.init(parameters)
 
@@ -191,7 +191,8 @@ def main():
     def of(shapes):
         return (scaled[shapes], kernel[shapes]), [a[shapes] for a in pairs]
 
-    members = [train(*of(fit), weight[fit], seed) for seed in SEEDS]
+    told, fitted = of(fit)
+    members = [train(told, kernel.max() + 1, fitted, weight[fit], seed) for seed in SEEDS]
     for name, shapes in (("fitted", fit), ("held out", ~fit)):
         report(name, members, *of(shapes))
     with open(sys.argv[2], "w", encoding="utf-8") as file:

@@ -35,8 +35,8 @@ def grouped_mm_array(
     not tell the host; elements that no problem has are then not set. ``expected`` is (M, N, K) of a typical problem, for the
     choice of the kernel. Without it, that is the size of equal problems that fill ``a``, ``b`` and ``out``.
 
-    There is no backward pass. The first call of a number of problems on a stream allocates, which a CUDA graph can't capture:
-    call once before, on the stream of the capture. In compiled code of torch call ``torch.ops.warpipe.grouped_mm_array``.
+    There is no backward pass. The first call with a number of problems, sizes of tensors and a stream allocates, which a CUDA graph
+    can't capture: make the same call once before, on the stream of the capture. In compiled code of torch call ``torch.ops.warpipe.grouped_mm_array``.
     """
     if (out is None) == (output_size is None):
         have = "neither out nor output_size is" if out is None else "both out and output_size are"

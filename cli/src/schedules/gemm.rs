@@ -32,11 +32,10 @@ pub fn cases(args: &Args) -> Result<Vec<Box<dyn Case>>, Error> {
     for index in chosen(args, table.as_ref(), given)? {
         let row = &table.rows()[index];
         // One tile and a part of one in each dimension; k tiles for two CTAs, the last one partial.
-        let reach = [
-            u64::from(row.bm * row.cluster_m + 8),
-            u64::from(row.bn * row.cluster_n + 8),
-            u64::from(row.bk * 3 + 8),
-        ];
+        let (m, n) = (row.bm * row.cluster_m + 8, row.bn * row.cluster_n + 8);
+        // With swapped operands, the kernel's rows are D's columns.
+        let (m, n) = if row.swap_ab { (n, m) } else { (m, n) };
+        let reach = [m, n, row.bk * 3 + 8].map(u64::from);
         let own = if args.all_instances { reach } else { SHAPE };
         let product = table.product(index, given.unwrap_or(table.rounded(own)), 0)?;
         for schedule in schedules(product.as_ref(), args.schedule)? {

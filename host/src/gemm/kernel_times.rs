@@ -7,7 +7,8 @@ use super::calibration::Calibration;
 use gpu_kernels::gemm::{Instance, KernelSchedule};
 use isa::kernel::Dtype;
 
-/// Kernels for operands of 16 bits that were measured.
+/// Kernels for operands of 16 bits that were measured. The network that compares candidates has numbers for each of these rows, by
+/// their places: if a row joins, leaves or moves, it has to be trained again (`bench/network/train.py`).
 pub(super) const KERNELS: usize = 159;
 /// Kernels for 8-bit floats that were measured.
 pub(super) const E4M3_KERNELS: usize = 45;

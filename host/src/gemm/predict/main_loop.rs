@@ -109,7 +109,7 @@ impl<'t> MainLoop<'t> {
         let epilogue_us = c.epilogue_us + c.epilogue_us_per_element * stored;
         let busiest_us = (tiles_us + epilogue_us).max(0.0);
         let [read_us, power_us] = product.least_us;
-        // A schedule has as many clusters as tiles, or more than half of those that fit.
+        // A schedule has at least as many clusters as tiles, or more than half of those that fit: so its grid shares pairs.
         let crowded_us = if 2 * tiles > active { c.crowded_us } else { 0.0 };
         longest([busiest_us, read_us, power_us]) + self.least_launch_us(c) + crowded_us
     }

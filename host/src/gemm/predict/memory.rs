@@ -55,7 +55,9 @@ impl<'t> Traffic<'t> {
         // A gated kernel writes half of D.
         let (bytes_us, read_us) = read_us(a + b + d * (1.0 + c.written) / 2.0, c);
         let power = if problem.ab.size() == 1 { c.e4m3_power.min(1.0) } else { 1.0 };
-        let least_us = [read_us, power_us(power * problem.flops() * element / 2.0, 0.0, c)];
+        // Of a short product it can be below 0, and then the fourth powers of `longest` do not fall with it.
+        let power_us = power_us(power * problem.flops() * element / 2.0, 0.0, c).max(0.0);
+        let least_us = [read_us, power_us];
         Self {
             problem,
             c,

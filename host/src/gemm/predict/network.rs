@@ -22,9 +22,11 @@ const BLOCK: usize = 32;
 
 /// One of the networks whose results are added.
 struct Member {
+    /// The numbers of each kernel, in the order of [`Calibration::kernels`](crate::gemm::Calibration::kernels).
     kernels: [[f32; OF_KERNEL]; KERNELS],
     first: Layer<INPUTS, FIRST>,
     second: Layer<FIRST, SECOND>,
+    /// What a cell adds to the result, divided by the number of members.
     output: [f32; SECOND],
 }
 

@@ -176,9 +176,9 @@ impl<'t> Tiled<'t> {
         let main_loop_us = k_tiles * self.k_tile_us(clusters, ctas);
         let busiest_us = start_us + main_loop_us + self.epilogue_us + fixup_us;
         let times = [busiest_us.max(0.0), self.read_us + of_memory_us, self.power_us];
-        // Without the roots of `longest`: a pick asks this some two hundred times.
         let crowded_us = if self.shares_pairs(ctas) { c.crowded_us } else { 0.0 };
         let us = (us - main.least_launch_us(c) - crowded_us).max(0.0);
+        // Without the roots of `longest`.
         times.map(fourth_power).iter().sum::<f64>() > fourth_power(us)
     }
 
