@@ -3,7 +3,6 @@
     cargo run --release -p warpipe-bench --example network_data -- target/network.f32
     pip install jax optax
     python3 bench/network/train.py target/network.f32 host/src/gemm/predict/network/weights.rs
-    cargo fmt
 
 It takes two minutes on two cores. Two networks begin with other weights, and the mean of their results is used: it errs less than
 each. Each has two hidden layers, and a few numbers for each kernel that are trained with the weights: what the features don't say
@@ -11,7 +10,7 @@ of it. A network sees all pairs of a product together, and it is trained to make
 
 - what the pick loses: the mean of ln(time / fastest time) over the pairs, with weights that fall off as the corrected time rises
   above the shortest one (a softmax);
-- the square of what is left of ln(measured / predicted) time, apart from a constant that all pairs of a product have.
+- the square of what is left of ln(measured / predicted time), apart from a constant that all pairs of a product have.
 
 Shapes that are held out take no part. The weights of the others are those of the fit of the constants
 (bench/examples/fit_predictions.rs).
@@ -154,10 +153,10 @@ def rust(members, mean, deviation):
         return "[" + ", ".join(map(number, numbers)) + "]"
 
     def rows(matrix):
-        return "[" + ",".join(map(row, matrix)) + "]"
+        return "[\n" + "".join(f"{row(numbers)},\n" for numbers in matrix) + "]"
 
     def layer(weights, biases):
-        return f"Layer {{ biases: {row(biases)}, weights: {rows(weights)} }}"
+        return f"Layer {{\nbiases: {row(biases)},\nweights: {rows(weights)},\n}}"
 
     def member(kernels, layers):
         (weights, biases), second, output = layers
@@ -166,8 +165,8 @@ def rust(members, mean, deviation):
         weights[:features] /= deviation[:, None]
         biases = biases - mean @ weights[:features]
         return (
-            f"Member {{ kernels: {rows(kernels - kernels.mean(0))}, first: {layer(weights, biases)}, "
-            f"second: {layer(*second)}, output: {row(output / len(members))} }}"
+            f"Member {{\nkernels: {rows(kernels - kernels.mean(0))},\nfirst: {layer(weights, biases)},\n"
+            f"second: {layer(*second)},\noutput: {row(output / len(members))},\n}}"
         )
 
     return (
@@ -175,7 +174,7 @@ def rust(members, mean, deviation):
         '#![allow(clippy::approx_constant, reason = "a weight may come near a constant")]\n\n'
         "use super::{Layer, Member};\n\n"
         "/// The networks whose results are added.\n"
-        f"pub static MEMBERS: [Member; {len(members)}] = [" + ",".join(member(*m) for m in members) + "];\n"
+        f"pub static MEMBERS: [Member; {len(members)}] = [\n" + "".join(f"{member(*m)},\n" for m in members) + "];\n"
     )
 
 

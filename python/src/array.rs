@@ -1,13 +1,12 @@
 //! Pointer arrays: products of sizes and places of their own, in one launch.
 
 use crate::engine;
-use crate::interchange::Imported;
+use crate::interchange::Imports;
 use crate::kept::Kept;
 use crate::layout::{Element, Order, Place, View};
 use crate::model::{self, gather, on_the_model, scatter};
 use crate::python::{Error, raise, refuse};
 use crate::refusal::Refusal;
-use crate::torch::Torch;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -39,22 +38,10 @@ pub fn grouped_mm_array(
     expected: Option<Vec<i64>>,
     stream: i64,
 ) -> PyResult<()> {
-    // DLPack: 1 is the legacy default stream, 0 is ambiguous.
-    let exported = if stream == 0 { 1 } else { stream };
-    let names = ["a", "b", "problems", "out", "info"];
-    let (mut views, mut imported) = (Vec::with_capacity(5), Vec::new());
-    let tensors = [Some(a), Some(b), Some(problems), Some(out), info];
-    for (name, tensor) in names.into_iter().zip(tensors.into_iter().flatten()) {
-        // torch's table of C functions is faster than a capsule.
-        if let Some(view) = Torch::get(py).and_then(|torch| torch.view(tensor)) {
-            views.push(view);
-            continue;
-        }
-        let tensor = Imported::new(name, tensor, Some(exported))?;
-        views.push(tensor.view);
-        imported.push(tensor);
-    }
-    let (operands, info) = ([0, 1, 2, 3].map(|i| views[i]), views.get(4).copied());
+    let mut tensors = Imports::new(py, stream);
+    let (a, b) = (tensors.view("a", a)?, tensors.view("b", b)?);
+    let operands = [a, b, tensors.view("problems", problems)?, tensors.view("out", out)?];
+    let info = info.map(|info| tensors.view("info", info)).transpose()?;
     let call = Call::check(operands, info, expected).map_err(|e| refuse(&e))?;
     match call.out.place {
         // SAFETY: the tensors were checked, and the caller holds them.

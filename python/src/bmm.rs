@@ -2,13 +2,12 @@
 
 use crate::batch::{Batch, Products, check};
 use crate::engine;
-use crate::interchange::Imported;
+use crate::interchange::Imports;
 use crate::kept::Kept;
 use crate::layout::{Order as Dimensions, Place, View};
 use crate::model::{dtype, gather, on_the_model, scatter};
 use crate::python::{Error, raise, refuse};
 use crate::refusal::Refusal;
-use crate::torch::Torch;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -40,20 +39,9 @@ pub fn bmm(
     out: &Bound<'_, PyAny>,
     stream: i64,
 ) -> PyResult<()> {
-    // DLPack: 1 is the legacy default stream, 0 is ambiguous.
-    let exported = if stream == 0 { 1 } else { stream };
-    let (mut views, mut imported) = (Vec::with_capacity(3), Vec::new());
-    for (name, tensor) in ["a", "b", "out"].into_iter().zip([a, b, out]) {
-        // torch's table of C functions is faster than a capsule.
-        if let Some(view) = Torch::get(py).and_then(|torch| torch.view(tensor)) {
-            views.push(view);
-            continue;
-        }
-        let tensor = Imported::new(name, tensor, Some(exported))?;
-        views.push(tensor.view);
-        imported.push(tensor);
-    }
-    let [a, b, out] = [0, 1, 2].map(|i| &views[i]);
+    let mut tensors = Imports::new(py, stream);
+    let (a, b) = (&tensors.view("a", a)?, &tensors.view("b", b)?);
+    let out = &tensors.view("out", out)?;
     let products = check(a, b, out).map_err(|e| refuse(&e))?;
     match products.place {
         // SAFETY: the tensors were checked, and the caller holds them.

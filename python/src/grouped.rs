@@ -1,13 +1,12 @@
 //! Products of groups of rows, each with a matrix of its own, as `torch._grouped_mm` computes them.
 
 use crate::engine;
-use crate::interchange::Imported;
+use crate::interchange::Imports;
 use crate::kept::Kept;
 use crate::layout::{Dims, Element, Layout, Matrix, Order, Place, View};
 use crate::model::{self, gather, on_the_model, scatter};
 use crate::python::{raise, refuse};
 use crate::refusal::Refusal;
-use crate::torch::Torch;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -33,21 +32,9 @@ pub fn grouped_mm(
     out: &Bound<'_, PyAny>,
     stream: i64,
 ) -> PyResult<()> {
-    // DLPack: 1 is the legacy default stream, 0 is ambiguous.
-    let exported = if stream == 0 { 1 } else { stream };
-    let names = ["a", "b", "offs", "out"];
-    let (mut views, mut imported) = (Vec::with_capacity(4), Vec::new());
-    for (name, tensor) in names.into_iter().zip([a, b, offs, out]) {
-        // torch's table of C functions is faster than a capsule.
-        if let Some(view) = Torch::get(py).and_then(|torch| torch.view(tensor)) {
-            views.push(view);
-            continue;
-        }
-        let tensor = Imported::new(name, tensor, Some(exported))?;
-        views.push(tensor.view);
-        imported.push(tensor);
-    }
-    let [a, b, offs, out] = [0, 1, 2, 3].map(|i| &views[i]);
+    let mut tensors = Imports::new(py, stream);
+    let (a, b) = (&tensors.view("a", a)?, &tensors.view("b", b)?);
+    let (offs, out) = (&tensors.view("offs", offs)?, &tensors.view("out", out)?);
     let call = Call::check(a, b, offs, out).map_err(|e| refuse(&e))?;
     match a.place {
         // SAFETY: the tensors were checked, and the caller holds them.

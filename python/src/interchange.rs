@@ -5,6 +5,7 @@
 
 use crate::dlpack::Managed;
 use crate::layout::{Dims, Element, MAX_DIMS, Place, View};
+use crate::torch::Torch;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -41,6 +42,36 @@ impl<'py> Imported<'py> {
             "{name} is a {}; a tensor with __dlpack__, __cuda_array_interface__ or __array_interface__ is needed",
             object.get_type().name()?
         )))
+    }
+}
+
+/// The tensors of a call: keeps their memory while it runs.
+pub struct Imports<'py> {
+    py: Python<'py>,
+    exported: i64,
+    kept: Vec<Imported<'py>>,
+}
+
+impl<'py> Imports<'py> {
+    /// For a call on a `CUstream`; 0 is the default stream.
+    pub fn new(py: Python<'py>, stream: i64) -> Self {
+        // DLPack: 1 is the legacy default stream, 0 is ambiguous.
+        Self { py, exported: if stream == 0 { 1 } else { stream }, kept: Vec::new() }
+    }
+
+    /// Describes the memory of a tensor.
+    ///
+    /// # Errors
+    /// Those of [`Imported::new`].
+    pub fn view(&mut self, name: &str, tensor: &Bound<'py, PyAny>) -> PyResult<View> {
+        // torch's table of C functions is faster than a capsule.
+        if let Some(view) = Torch::get(self.py).and_then(|torch| torch.view(tensor)) {
+            return Ok(view);
+        }
+        let tensor = Imported::new(name, tensor, Some(self.exported))?;
+        let view = tensor.view;
+        self.kept.push(tensor);
+        Ok(view)
     }
 }
 

@@ -1,13 +1,12 @@
 //! Products of quantised tensors with scales, as `torch._scaled_mm` computes them.
 
 use crate::engine::{self, Workspace, Zeros};
-use crate::interchange::Imported;
+use crate::interchange::Imports;
 use crate::layout::{Element, Layout, Order, Place, View};
 use crate::model;
 use crate::product::{Product, Scales, Scaling, Size};
 use crate::python::{allocated, refuse};
 use crate::refusal::Refusal;
-use crate::torch::Torch;
 use pyo3::prelude::*;
 
 /// The rows of a matrix, which the GEMM reads and writes in place.
@@ -120,21 +119,11 @@ pub fn scaled_mm(
     stream: i64,
     zeros: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    // DLPack: 1 is the legacy default stream, 0 is ambiguous.
-    let exported = if stream == 0 { 1 } else { stream };
-    let names = ["a", "b", "scale_a", "scale_b", "out"];
-    let (mut views, mut imported) = (Vec::with_capacity(5), Vec::new());
-    for (name, tensor) in names.into_iter().zip([a, b, scale_a, scale_b, out]) {
-        // torch's table of C functions is faster than a capsule.
-        if let Some(view) = Torch::get(py).and_then(|torch| torch.view(tensor)) {
-            views.push(view);
-            continue;
-        }
-        let tensor = Imported::new(name, tensor, Some(exported))?;
-        views.push(tensor.view);
-        imported.push(tensor);
-    }
-    let [a, b, scale_a, scale_b, out] = [0, 1, 2, 3, 4].map(|i| &views[i]);
+    let mut tensors = Imports::new(py, stream);
+    let (a, b) = (&tensors.view("a", a)?, &tensors.view("b", b)?);
+    let scale_a = &tensors.view("scale_a", scale_a)?;
+    let scale_b = &tensors.view("scale_b", scale_b)?;
+    let out = &tensors.view("out", out)?;
     let product = check([a, b], [scale_a, scale_b], out, use_fast_accum).map_err(|e| refuse(&e))?;
     match product.place {
         Place::Host => {

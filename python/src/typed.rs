@@ -1,13 +1,12 @@
 //! Products of the GEMM's other types: e5m2, results of e4m3, 8-bit integers, and float32 as tf32.
 
 use crate::engine;
-use crate::interchange::Imported;
+use crate::interchange::Imports;
 use crate::kept::Kept;
 use crate::layout::{Element, Layout, Matrix, Order, Place, View};
 use crate::model::{gather, on_the_model, scatter};
 use crate::python::{raise, refuse};
 use crate::refusal::Refusal;
-use crate::torch::Torch;
 use crate::tuning;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -66,31 +65,14 @@ pub fn typed_mm(
     use_fast_accum: bool,
     stream: i64,
 ) -> PyResult<()> {
-    // DLPack: 1 is the legacy default stream, 0 is ambiguous.
-    let exported = if stream == 0 { 1 } else { stream };
-    let mut imported = Vec::new();
-    let mut views = Vec::with_capacity(7);
-    let names = ["a", "b", "out", "scale_a", "scale_b", "scale_result", "amax"];
-    let tensors =
-        [Some(a), Some(b), Some(out)].into_iter().chain(scales.iter().map(Option::as_ref));
-    for (name, tensor) in names.into_iter().zip(tensors) {
-        let Some(tensor) = tensor else {
-            views.push(None);
-            continue;
-        };
-        // torch's table of C functions is faster than a capsule.
-        if let Some(view) = Torch::get(py).and_then(|torch| torch.view(tensor)) {
-            views.push(Some(view));
-            continue;
-        }
-        let tensor = Imported::new(name, tensor, Some(exported))?;
-        views.push(Some(tensor.view));
-        imported.push(tensor);
+    let mut tensors = Imports::new(py, stream);
+    let (a, b) = (tensors.view("a", a)?, tensors.view("b", b)?);
+    let out = tensors.view("out", out)?;
+    let mut values = [None; 4];
+    let names = ["scale_a", "scale_b", "scale_result", "amax"];
+    for ((value, name), scale) in values.iter_mut().zip(names).zip(&scales) {
+        *value = scale.as_ref().map(|scale| tensors.view(name, scale)).transpose()?;
     }
-    let [Some(a), Some(b), Some(out), ref values @ ..] = views[..] else {
-        return Err(PyValueError::new_err("a, b and out are tensors"));
-    };
-    let values: [Option<View>; 4] = std::array::from_fn(|i| values.get(i).copied().flatten());
     let [ab, b_type, out_type] = [dtype(&types[0])?, dtype(&types[1])?, dtype(&types[2])?];
     let types = [ab, b_type, out_type];
     let call =

@@ -193,7 +193,7 @@ pub fn is_of_suites(file: &str) -> bool {
 }
 
 /// The table that the kernels of a record are of.
-fn table(header: &Header) -> &'static [Instance] {
+pub fn table(header: &Header) -> &'static [Instance] {
     match (header.scales, header.fast_accum) {
         (None, _) => INSTANCES.rows,
         (Some(ScaleOf::Block), _) => BLOCK_SCALED_INSTANCES.rows,

@@ -184,6 +184,7 @@ product! {
         _16x128t_2x1(128 x 16, cluster 2 x 1, Cooperative, operands swapped);
         _32x192t_2x1(192 x 32, cluster 2 x 1, Cooperative, operands swapped);
         _16x64t_4x1(64 x 16, cluster 4 x 1, Cooperative, operands swapped);
+        _16x128t_4x1(128 x 16, cluster 4 x 1, Cooperative, operands swapped);
     }
     // For a D whose rows fit no multiple of 64: 129 rows are two tiles of 80.
     [bf16 => bf16 "gemm-bf16", f16 => f16 "gemm-f16"] {
@@ -261,7 +262,6 @@ product! {
         _136x256t_2x1_s1(256 x 136, cluster 2 x 1, CooperativeTall, stores 1, operands swapped);
         _176x192t_1x2_n(192 x 176, cluster 1 x 2, CooperativeByColumns, stores 1, operands swapped);
         _88x64t_4x1(64 x 88, cluster 4 x 1, Cooperative, operands swapped);
-        _16x128t_4x1(128 x 16, cluster 4 x 1, Cooperative, operands swapped);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::features::features;
 use super::main_loop::MainLoop;
 use super::memory::{Traffic, fetched_bytes};
-use super::network::{FEATURES, Told, network};
+use super::network::{FEATURES, network};
 use super::{Prediction, Tiled};
 use crate::gemm::schedule::{Schedule, fits};
 use crate::gemm::{Calibration, GemmProblem, HardwareInfo};
@@ -243,14 +243,13 @@ fn compared(mut first: Vec<Compared<'_>>) -> Vec<Compared<'_>> {
         Some((tiled, c)) if tiled.is_of_network() => NEAR * c.prediction.predicted_us,
         _ => return first,
     };
-    let is_near = |(_, c): &&Compared<'_>| c.prediction.predicted_us <= near;
-    let told = first.iter().take_while(is_near).map(|(tiled, c)| Told {
-        features: features(tiled, &c.prediction),
-        kernel: tiled.main_loop.row,
-    });
-    let results = network(&told.collect::<Vec<_>>());
-    for ((_, Candidate { prediction, .. }), result) in first.iter_mut().zip(&results) {
-        let by = result - results[0];
+    let mut of_first = None;
+    for (tiled, Candidate { prediction, .. }) in &mut first {
+        if prediction.predicted_us > near {
+            break;
+        }
+        let of_this = network(&features(tiled, prediction), tiled.main_loop.row);
+        let by = of_this - *of_first.get_or_insert(of_this);
         prediction.correct(f64::from(by.clamp(-MOST_BY, MOST_BY)).exp());
     }
     first
