@@ -20,6 +20,9 @@ const INPUTS: usize = FEATURES + OF_KERNEL;
 const FIRST: usize = 64;
 const SECOND: usize = 32;
 
+/// Cells of a layer whose sums fit into the registers of a core.
+const TOGETHER: usize = 32;
+
 /// One of the networks whose results are added.
 struct Member {
     /// The numbers of each kernel, in the order of [`Calibration::kernels`](crate::gemm::Calibration::kernels).
@@ -40,13 +43,33 @@ struct Layer<const IN: usize, const OUT: usize> {
 
 impl<const IN: usize, const OUT: usize> Layer<IN, OUT> {
     fn of(&self, inputs: &[f32; IN]) -> [f32; OUT] {
-        let mut cells = self.biases;
-        for (x, weights) in inputs.iter().zip(&self.weights) {
-            for (cell, weight) in cells.iter_mut().zip(weights) {
-                *cell += x * weight;
+        // About half of the inputs are 0, and add nothing. Those that add are found without a branch.
+        let (mut adding, mut count) = ([0; IN], 0);
+        for (at, x) in inputs.iter().enumerate() {
+            adding[count] = at as u8;
+            count += usize::from(x.to_bits() != 0);
+        }
+        let mut cells = [0.0; OUT];
+        for (part, cells) in cells.as_chunks_mut().0.iter_mut().enumerate() {
+            self.part(part, inputs, &adding[..count], cells);
+        }
+        cells
+    }
+
+    /// As many cells as fit into the registers of a core. Inside of a larger function they would be in memory.
+    #[inline(never)]
+    fn part(&self, part: usize, inputs: &[f32; IN], adding: &[u8], cells: &mut [f32; TOGETHER]) {
+        let of_part = |all: &[f32; OUT]| all.as_chunks().0[part];
+        let mut sums: [f32; TOGETHER] = of_part(&self.biases);
+        for at in adding {
+            let at = usize::from(*at);
+            for (sum, weight) in sums.iter_mut().zip(of_part(&self.weights[at])) {
+                *sum += inputs[at] * weight;
             }
         }
-        cells.map(|sum| sum.max(0.0))
+        for (cell, sum) in cells.iter_mut().zip(sums) {
+            *cell = sum.max(0.0);
+        }
     }
 }
 
