@@ -16,7 +16,7 @@ pub(super) const E4M3_KERNELS: usize = 45;
 /// Measured times of the kernels with one tile and cluster, relative to the prediction without them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelTimes {
-    /// What the next four fields are in one number: a pick searches the rows for each kernel of its table.
+    /// What the next four fields are in one number: a pick looks for the row of each kernel of its table.
     key: u64,
     tile: [u32; 2],
     cluster: [u32; 2],
@@ -70,7 +70,7 @@ impl Sums {
     }
 }
 
-/// Tile, cluster, kind and sums of a kernel in one number. The rows of a calibration are in the order of these.
+/// Tile, cluster, kind and sums of a kernel in one number.
 const fn key(tile: [u32; 2], cluster: [u32; 2], kind: Kind, sums: Sums) -> u64 {
     let [bm, bn] = tile;
     let [m, n] = cluster;
@@ -97,6 +97,33 @@ fn key_of(i: &Instance) -> Option<u64> {
         },
     };
     Some(key([i.bm, i.bn], [i.cluster_m, i.cluster_n], kind, Sums::of(i)?))
+}
+
+/// Slots of a hash table of the rows, in which most keys have one of their own.
+const SLOTS: usize = 1024;
+/// In each slot the place of a row, plus one, or 0. All calibrations have the same rows at the same places.
+static PLACES: [u8; SLOTS] = {
+    let Calibration { kernels, e4m3_kernels, .. } = &Calibration::H200;
+    with_places(with_places([0; SLOTS], kernels), e4m3_kernels)
+};
+
+/// The first slot where the row of a key may be. If another row has it, the next slots follow.
+const fn slot(key: u64) -> usize {
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize
+}
+
+const fn with_places(mut places: [u8; SLOTS], rows: &[KernelTimes]) -> [u8; SLOTS] {
+    assert!(rows.len() < 256);
+    let mut at = 0;
+    while at < rows.len() {
+        let mut slot = slot(rows[at].key);
+        while places[slot] != 0 {
+            slot = (slot + 1) % SLOTS;
+        }
+        at += 1;
+        places[slot] = at as u8;
+    }
+    places
 }
 
 impl KernelTimes {
@@ -144,11 +171,18 @@ impl KernelTimes {
 
 impl Calibration {
     /// The row of an instance among the times of kernels for its operands; `None` for a kernel that was not measured.
+    #[inline]
     pub(super) fn row_of(&self, instance: &Instance) -> Option<(usize, &KernelTimes)> {
         let key = key_of(instance)?;
         let rows = if instance.ab.size() == 2 { &self.kernels[..] } else { &self.e4m3_kernels };
-        let at = rows.binary_search_by_key(&key, |row| row.key).ok()?;
-        Some((at, &rows[at]))
+        let mut slot = slot(key);
+        loop {
+            let at = usize::from(PLACES[slot].checked_sub(1)?);
+            match rows.get(at) {
+                Some(row) if row.key == key => return Some((at, row)),
+                _ => slot = (slot + 1) % SLOTS,
+            }
+        }
     }
 
     /// Factors of the time in the tensor cores, and of the time at the power limit, for the operands of an instance.
@@ -167,13 +201,13 @@ impl Calibration {
 mod tests {
     use super::*;
 
-    /// A search halves the rows again and again.
+    /// One table of places serves all calibrations.
     #[test]
-    fn rows_are_in_order() {
+    fn calibrations_have_the_same_rows() {
+        let keys = |rows: &[KernelTimes]| rows.iter().map(|row| row.key).collect::<Vec<_>>();
         for Calibration { gpu, kernels, e4m3_kernels, .. } in Calibration::ALL {
-            for rows in [&kernels[..], e4m3_kernels] {
-                assert!(rows.is_sorted_by(|a, b| a.key < b.key), "{gpu}");
-            }
+            assert_eq!(keys(kernels), keys(&Calibration::H200.kernels), "{gpu}");
+            assert_eq!(keys(e4m3_kernels), keys(&Calibration::H200.e4m3_kernels), "{gpu}");
         }
     }
 }
