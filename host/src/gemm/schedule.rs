@@ -22,6 +22,7 @@ pub(super) struct Tiling {
 }
 
 impl Tiling {
+    #[inline]
     pub fn new(instance: &Instance, m: u64, n: u64) -> Self {
         let (m, n) = if instance.swap_ab { (n, m) } else { (m, n) };
         let (bm, bn) = (u64::from(instance.bm), u64::from(instance.bn));

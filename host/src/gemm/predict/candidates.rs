@@ -2,7 +2,7 @@
 
 use super::features::features;
 use super::main_loop::MainLoop;
-use super::memory::{Traffic, fetched_bytes};
+use super::memory::{Traffic, fetched_bytes, longest, single_longest};
 use super::network::{FEATURES, network};
 use super::{Prediction, Tiled};
 use crate::gemm::schedule::{Schedule, fits};
@@ -118,17 +118,19 @@ impl Candidate<'_> {
     }
 }
 
-/// The main loops of a table's instances that compute `problem` (with C if `c`) on a GPU, in the table's order.
-fn main_loops<'t>(
-    table: &'t [Instance],
+/// The main loop of an instance, if it computes the product (with C if `c`) on a GPU: its cluster must fit on the device.
+#[inline(always)]
+fn main_loop<'t>(
+    instance: &'t Instance,
     product: &Traffic<'t>,
     c: bool,
     sms: u32,
-) -> impl Iterator<Item = (usize, MainLoop<'t>)> {
-    // An instance whose cluster does not fit on the device is not a candidate.
-    let fitting = table.iter().enumerate();
-    let fitting = fitting.filter(move |(_, i)| fits(i, product.problem, c) && resident(sms, i) > 0);
-    fitting.map(move |(index, i)| (index, MainLoop::new(i, product, resident(sms, i))))
+) -> Option<MainLoop<'t>> {
+    if !fits(instance, product.problem, c) {
+        return None;
+    }
+    let active = resident(sms, instance);
+    (active > 0).then(|| MainLoop::new(instance, product, active))
 }
 
 /// The instances of a table that compute `problem` (with C if `c`) on a GPU, in the table's order,
@@ -142,14 +144,14 @@ pub fn candidates<'t>(
 ) -> Vec<Candidate<'t>> {
     let product = Traffic::of(problem, calibration);
     let mut all = Vec::new();
-    for (index, main_loop) in main_loops(table, &product, c, sms) {
-        let instance = &table[index];
-        let tiled = Tiled::of(main_loop, product, sms);
+    for (index, instance) in table.iter().enumerate() {
+        let Some(main) = main_loop(instance, &product, c, sms) else { continue };
+        let tiled = Tiled::of(&main, &product, sms);
         all.extend(tiled.schedules().map(|prediction| Candidate { index, instance, prediction }));
     }
     let mut order: Vec<usize> = (0..all.len()).collect();
     order.sort_by(|a, b| all[*a].order(&all[*b]));
-    let tiled = |i| Tiled::of(MainLoop::new(i, &product, resident(sms, i)), product, sms);
+    let tiled = |i| Tiled::of(&MainLoop::new(i, &product, resident(sms, i)), &product, sms);
     let first = order.iter().take(MOST).map(|at| (tiled(all[*at].instance), all[*at]));
     for (at, (_, candidate)) in order.iter().zip(compared(first.collect())) {
         all[*at].prediction = candidate.prediction;
@@ -158,37 +160,36 @@ pub fn candidates<'t>(
 }
 
 /// The candidates with the shortest predicted times, up to [`MOST`] that are [`NEAR`] the first one.
-struct Shortest {
-    /// In order: of each its time and what decides among equal times, its kernel's place and its schedule.
-    first: Vec<(Key, usize, Schedule)>,
+struct Shortest<'t> {
+    /// All that were predicted.
+    seen: Vec<Compared<'t>>,
+    /// The first ones, in order: of each its time and what decides among equal times, and its place among those that were predicted.
+    first: Vec<(Key, usize)>,
     /// Candidates that take longer can't be among those that are compared.
     longest_us: f64,
 }
 
-impl Default for Shortest {
-    fn default() -> Self {
-        Self { first: Vec::with_capacity(MOST + 1), longest_us: f64::INFINITY }
-    }
-}
-
-impl Shortest {
-    /// Adds the schedules of the kernel at `place` that are short enough.
-    fn add(&mut self, tiled: &Tiled<'_>, place: usize) {
+impl<'t> Shortest<'t> {
+    /// Adds the schedules of the kernel of row `index` that are short enough.
+    fn add(&mut self, tiled: &Tiled<'t>, index: usize) {
         for schedule in tiled.worth_trying() {
             if tiled.exceeds(schedule, self.longest_us) {
                 continue;
             }
-            let us = Prediction::new(tiled, schedule).predicted_us;
+            let prediction = Prediction::new(tiled, schedule);
+            let us = prediction.predicted_us;
             if us > self.longest_us {
                 continue;
             }
-            let key = Key::new(us, tiled.main_loop.instance, schedule);
+            let instance = tiled.main_loop.instance;
+            let key = Key::new(us, instance, schedule);
             // Equal ones are in the order of the table.
-            let before = |(other, at, _): &(Key, usize, Schedule)| {
-                other.order(&key).then(at.cmp(&place)).is_le()
+            let before = |(other, seen): &(Key, usize)| {
+                other.order(&key).then(self.seen[*seen].1.index.cmp(&index)).is_le()
             };
             let at = self.first.partition_point(before);
-            self.first.insert(at, (key, place, schedule));
+            self.first.insert(at, (key, self.seen.len()));
+            self.seen.push((*tiled, Candidate { index, instance, prediction }));
             self.first.truncate(MOST);
             self.longest_us = NEAR * self.first[0].0.us;
             if self.first.len() == MOST {
@@ -206,31 +207,40 @@ pub(crate) fn best<'t>(
     HardwareInfo { sms, calibration }: HardwareInfo,
 ) -> Option<Candidate<'t>> {
     let product = Traffic::of(problem, calibration);
-    let all: Vec<_> = main_loops(table, &product, c, sms).collect();
-    let least = all.iter().enumerate().map(|(place, (_, main))| (main.least_us(&product), place));
-    let mut least: Vec<(f64, usize)> = least.collect();
-    let by_least = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0);
-    let tiled = |place: usize| Tiled::of(all[place].1, product, sms);
-    let mut shortest = Shortest::default();
-    // The kernel with the smallest bound comes first: its time excludes most of the others. Those that are left follow in the
-    // order of their bounds.
-    if let Some(&(_, place)) = least.iter().min_by(|a, b| by_least(a, b)) {
-        shortest.add(&tiled(place), place);
-        least.retain(|(us, other)| *us <= shortest.longest_us && *other != place);
-        least.sort_unstable_by(by_least);
+    let (mut all, mut least) = (Vec::with_capacity(table.len()), Vec::with_capacity(table.len()));
+    for (index, instance) in table.iter().enumerate() {
+        let Some(main) = main_loop(instance, &product, c, sms) else { continue };
+        least.push((main.least_us(&product, single_longest), all.len()));
+        all.push((index, main));
     }
+    let by_least = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0);
+    let mut shortest = Shortest {
+        seen: Vec::with_capacity(4 * MOST),
+        first: Vec::with_capacity(MOST + 1),
+        longest_us: f64::INFINITY,
+    };
+    let mut add = |place: usize| {
+        let (index, main): &(usize, MainLoop<'_>) = &all[place];
+        shortest.add(&Tiled::of(main, &product, sms), *index);
+        shortest.longest_us
+    };
+    // The kernel with the smallest bound comes first: its time excludes most of the others. Those that are left follow in the
+    // order of tighter bounds.
+    let &(_, first) = least.iter().min_by(|a, b| by_least(a, b))?;
+    let mut longest_us = add(first);
+    least.retain(|(us, place)| *us <= longest_us && *place != first);
+    for (us, place) in &mut least {
+        *us = all[*place].1.least_us(&product, longest);
+    }
+    least.sort_unstable_by(by_least);
     for (us, place) in least {
-        if us > shortest.longest_us {
+        if us > longest_us {
             break;
         }
-        shortest.add(&tiled(place), place);
+        longest_us = add(place);
     }
-    let again = |(_, place, schedule)| {
-        let (tiled, index) = (tiled(place), all[place].0);
-        let prediction = Prediction::new(&tiled, schedule);
-        (tiled, Candidate { index, instance: &table[index], prediction })
-    };
-    let first = compared(shortest.first.into_iter().map(again).collect());
+    let Shortest { seen, first, .. } = shortest;
+    let first = compared(first.into_iter().map(|(_, at)| seen[at]).collect());
     let best = first.into_iter().map(|(_, candidate)| candidate).min_by(Candidate::order)?;
     Some(Candidate { instance: &table[best.index], ..best })
 }

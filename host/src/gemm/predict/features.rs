@@ -2,7 +2,7 @@
 //!
 //! If they change, the network has to be trained again (`bench/network/train.py`).
 
-use super::main_loop::sides;
+use super::main_loop::of_instance;
 use super::memory::{Rows, pingpong};
 use super::network::FEATURES;
 use super::split::givers;
@@ -29,7 +29,7 @@ fn flag(is: bool) -> f32 {
 pub(super) fn features(product: &Tiled<'_>, p: &Prediction) -> [f32; FEATURES] {
     let (main, traffic) = (&product.main_loop, &product.traffic);
     let (i, t) = (main.instance, &main.tiling);
-    let (m, n) = sides(i, traffic.problem);
+    let [m, n] = of_instance(i, traffic.sides);
     let whole = 1.0 / p.predicted_us;
     let part = |us: f64| (us * whole) as f32;
     let k_tile = main.step / p.k_tile_us;

@@ -33,6 +33,13 @@ pub(super) struct Traffic<'t> {
     pub rows: Rows,
     /// Bytes of an element of A and B.
     pub element: f64,
+    /// M and N of the product.
+    pub sides: [f64; 2],
+    /// Factors of the L2 traffic of A and of B.
+    pub larger: [f64; 2],
+    /// Bytes per microsecond from the L2 cache, and the factor of the time into an SM, of rows that lie so.
+    pub l2_rate: f64,
+    pub into_sm: f64,
     /// Bytes of A, B and D.
     pub bytes: [f64; 3],
     /// Bytes of a row of D.
@@ -44,6 +51,8 @@ pub(super) struct Traffic<'t> {
     pub least_us: [f64; 2],
     /// Least part of the time to read that no main loop hides.
     pub least_start_us: f64,
+    /// Least time of an epilogue for each element of the tile.
+    pub least_element_us: f64,
 }
 
 impl<'t> Traffic<'t> {
@@ -58,17 +67,32 @@ impl<'t> Traffic<'t> {
         // Of a short product it can be below 0, and then the fourth powers of `longest` do not fall with it.
         let power_us = power_us(power * problem.flops() * element / 2.0, 0.0, c).max(0.0);
         let least_us = [read_us, power_us];
+        let rows = Rows::of(problem);
+        let (l2_rate, into_sm) = match rows {
+            Rows::WholeLines => (c.l2_bytes_per_us, 1.0),
+            Rows::TwoLines => (c.l2_bytes_per_us_two_lines, c.two_lines_into_sm),
+            Rows::PartialSectors => (c.l2_bytes_per_us_partial_sectors, c.partial_sectors_into_sm),
+        };
+        let [m, n] = [problem.m as f64, problem.n as f64];
         Self {
             problem,
             c,
-            rows: Rows::of(problem),
+            rows,
             element,
+            sides: [m, n],
+            larger: [m, n].map(|rows| 1.0 + c.larger_operand * rows / (m + n)),
+            l2_rate,
+            into_sm,
             bytes,
             row,
             whole_sectors: row.is_multiple_of(SECTOR_BYTES),
             whole_lines: row.is_multiple_of(LINE_BYTES),
             least_us,
             least_start_us: c.memory_not_hidden * bytes_us,
+            // With the factors of swap_ab and of ping-pong, where they are below 1.
+            least_element_us: c.epilogue_us_per_element
+                * c.epilogue_swapped.min(1.0)
+                * c.epilogue_pingpong.min(1.0),
         }
     }
 
@@ -145,6 +169,13 @@ pub(super) fn pingpong(instance: &Instance) -> bool {
 /// The fourth root of the sum of fourth powers.
 pub(crate) fn longest(times: [f64; 3]) -> f64 {
     times.map(fourth_power).iter().sum::<f64>().sqrt().sqrt()
+}
+
+/// The longest of the times alone: at most [`longest`], and quicker.
+pub(super) fn single_longest([a, b, c]: [f64; 3]) -> f64 {
+    // `f64::max` takes six instructions, because a time might be no number.
+    let max = |a, b| if a > b { a } else { b };
+    max(max(a, b), c)
 }
 
 pub(super) fn fourth_power(x: f64) -> f64 {

@@ -16,6 +16,7 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 const ACTIVATION_US_PER_ELEMENT: f64 = 9e-5;
 
 /// A product tiled by an instance on a device: what does not depend on the schedule.
+#[derive(Clone, Copy)]
 pub(crate) struct Tiled<'t> {
     pub(super) traffic: Traffic<'t>,
     pub main_loop: MainLoop<'t>,
@@ -48,11 +49,11 @@ impl<'t> Tiled<'t> {
         c: &'t Calibration,
     ) -> Self {
         let traffic = Traffic::of(problem, c);
-        Self::of(MainLoop::new(instance, &traffic, active), traffic, sms)
+        Self::of(&MainLoop::new(instance, &traffic, active), &traffic, sms)
     }
 
     /// With this main loop.
-    pub(super) fn of(main_loop: MainLoop<'t>, traffic: Traffic<'t>, sms: u32) -> Self {
+    pub(super) fn of(main_loop: &MainLoop<'t>, traffic: &Traffic<'t>, sms: u32) -> Self {
         let (i, c, problem) = (main_loop.instance, traffic.c, traffic.problem);
         let Tiling { clusters_m, clusters_n, swap_ab, .. } = main_loop.tiling;
         let (_, power) = c.of_operands(i);
@@ -68,7 +69,7 @@ impl<'t> Tiled<'t> {
         };
         let fetched = fetched_bytes(i, main_loop.tiling.clusters() * main_loop.k_tiles);
         Self {
-            traffic,
+            traffic: *traffic,
             sms,
             epilogue_us: epilogue_us(i, problem, c),
             bytes_us,
@@ -76,7 +77,7 @@ impl<'t> Tiled<'t> {
             // With a factor of 1, a multiplication of 8 bits takes half the energy of one of 16.
             power_us: power_us(power * multiplied * traffic.element / 2.0, fetched as f64, c),
             beyond_l2: traffic.operand_bytes() > L2_BYTES as f64,
-            main_loop,
+            main_loop: *main_loop,
         }
     }
 
