@@ -12,6 +12,7 @@ use crate::tensor::{TensorBox, TensorMap, cuda_dtype, cuda_swizzle};
 use crate::tensor_error::{TensorError, dtype_name};
 use isa::cp_async_bulk::TensorMapBytes;
 use isa::kernel::{Dtype, KernelArg, ParamKind};
+use pipeline::tile::RaggedRows;
 use std::sync::Arc;
 
 /// A tensor at the start of a buffer, and the box that one TMA instruction moves.
@@ -85,13 +86,15 @@ impl Device {
         Ok(TensorMap::new(TensorMapBytes(words), None, tile, 0, Arc::clone(&spec.buffer.memory)))
     }
 
-    /// Encodes the tensor map of packed sequences, none of which has more than `longest` rows, for a kernel that takes
-    /// [`Packed`](gpu_kernels::attention::Packed). `spec` is the tensor (column, row, head) with all rows, and the map has
-    /// the dimensions (column, row of a sequence, head, end of a sequence).
-    pub(crate) fn tensor_map_packed(
+    /// Encodes a tensor map for parts of the rows of a tensor. `spec` is the tensor (column, row, matrix) with all rows.
+    ///
+    /// For loads it is that of [`RaggedRows`]. For stores, to parts of at most `longest` rows, it has no last dimension: its address
+    /// lies `longest` rows in front of the tensor, and row r of a part of L rows is row `longest` - L + r. A load of a box outside of
+    /// it would read there.
+    pub(crate) fn tensor_map_ragged(
         &self,
         spec: &TensorNd<'_>,
-        longest: u64,
+        longest: Option<u64>,
     ) -> Result<[u64; 16], Error> {
         spec.check()?;
         let (&[columns, rows, heads], &[row, head], &[box_columns, box_rows, _]) =
@@ -104,12 +107,21 @@ impl Device {
             }
             .into());
         };
-        // A row r of a sequence of L rows that ends before row e is row r + longest - L of end e.
-        let address = spec.buffer.addr().wrapping_sub(longest * row);
+        let address = spec.buffer.addr();
+        if let Some(longest) = longest {
+            let spec = TensorNd {
+                dims: &[columns, longest, heads, rows + 1],
+                strides: &[row, head, row],
+                box_dims: &[box_columns, box_rows, 1, 1],
+                ..*spec
+            };
+            return self.encode_nd(address.wrapping_sub(longest * row), &spec);
+        }
+        let most = u64::from(RaggedRows::ROWS);
         let spec = TensorNd {
-            dims: &[columns, longest, heads, rows + 1],
-            strides: &[row, head, row],
-            box_dims: &[box_columns, box_rows, 1, 1],
+            dims: &[columns, most, heads, rows + 1, most + 1],
+            strides: &[row, head, row, RaggedRows::wrap(row)],
+            box_dims: &[box_columns, box_rows, 1, 1, 1],
             ..*spec
         };
         self.encode_nd(address, &spec)

@@ -128,6 +128,35 @@ fn every_instance_computes() {
     });
 }
 
+/// Also heads that leave a panel of 64 columns empty: TMA loads boxes that lie wholly outside of K and V. The cache of 65536 keys is
+/// far from the memory in front of it.
+#[test]
+fn every_decode_instance_computes() {
+    on_devices(&GEMM_IMAGE, "every_decode_instance_computes", 1, |bench| {
+        let device = &bench.device;
+        let attention = Attention::new(device, &GEMM_IMAGE).unwrap();
+        for (row, i) in attention.decode_instances().iter().enumerate() {
+            let run = |[q, kv]: [u32; 2], less: u32, queries: u32, keys: &[u32]| {
+                let capacity = keys.iter().max().copied().unwrap_or(1) + 3;
+                let sequences = Sequences::Cache { q: queries, keys: keys.to_vec(), capacity };
+                let heads = Heads { q, kv, dim: i.head_dim - less };
+                let problem = AttentionProblem::bshd(i.dtype, heads, sequences);
+                let problem = AttentionProblem { mask: Mask::CAUSAL, ..problem };
+                computes(device, bench.what(), attention.instances().len() + row, problem, 1.0);
+            };
+            let panel = if i.head_dim > 64 { 64 } else { 8 };
+            run([8, 1], panel, 2, &[150, 2]);
+            if device.is_sim() {
+                continue;
+            }
+            run([8, 1], 0, 1, &[1, 0, 4096, 1000]);
+            run([64, 8], panel, 3, &[1024; 3]);
+            run([6, 6], 8, 9, &[700, 64, 129]);
+            run([16, 2], panel, 1, &[65536]);
+        }
+    });
+}
+
 #[test]
 fn long_sequences_on_a_gpu() {
     let Some(device) = gpu("long_sequences_on_a_gpu") else { return };

@@ -27,7 +27,7 @@ use pipeline::barrier::NamedSequence;
 use pipeline::cta::{Role, Unshared};
 use pipeline::mma::{AShape, Fragments, Pack};
 use pipeline::prelude::*;
-use pipeline::tile::{EpilogueElement, KMajor, MnMajor};
+use pipeline::tile::{BatchCoord, EpilogueElement, KMajor, MnMajor};
 
 names! {
     /// The ring of queries.
@@ -45,12 +45,16 @@ type Alone = Cluster<1, 1>;
 /// A block of `BN` values. It is MN-major: the columns of O, which are the product's N, are contiguous.
 type VTile<E, const BN: usize, const D: usize> = Tile<E, D, BN, MnMajor>;
 
-/// Queries of all heads and sequences: (head dim, query, head, sequence), in boxes of a tile's `BM` queries.
-pub type MapQ<E, const BM: usize, const D: usize> = TensorMap<Tile<E, BM, D>, Unshared, 4>;
+/// Queries of all heads and sequences: (head dim, query, head, sequence), in boxes of a tile's `BM` queries. Of packed sequences, this
+/// map and those of keys and values have five dimensions ([`RaggedRows`](pipeline::tile::RaggedRows)).
+pub type MapQ<E, const BM: usize, const D: usize, const RANK: usize = 4> =
+    TensorMap<Tile<E, BM, D>, Unshared, RANK>;
 /// Keys, in boxes of a block.
-pub type MapK<E, const BN: usize, const D: usize> = TensorMap<Tile<E, BN, D>, Unshared, 4>;
+pub type MapK<E, const BN: usize, const D: usize, const RANK: usize = 4> =
+    TensorMap<Tile<E, BN, D>, Unshared, RANK>;
 /// Values, in boxes of a block.
-pub type MapV<E, const BN: usize, const D: usize> = TensorMap<VTile<E, BN, D>, Unshared, 4>;
+pub type MapV<E, const BN: usize, const D: usize, const RANK: usize = 4> =
+    TensorMap<VTile<E, BN, D>, Unshared, RANK>;
 
 /// Results, in boxes of a warp group's 64 queries.
 pub type MapO<E> = TensorMap<<E as EpilogueElement>::EpilogueTile<64>, Unshared, 4>;
@@ -88,7 +92,7 @@ pub type Plan<
 /// sees all keys before its diagonal.
 ///
 /// The maps of Q and O have the dimensions (column, query, head, sequence), those of K and V (column, key, head of the keys,
-/// sequence), innermost first.
+/// sequence), innermost first; those of [`Packed`](crate::attention::Packed) sequences are ragged.
 ///
 /// Lets the dependent grid start at once (PTX `griddepcontrol.launch_dependents`). Each role waits for the primary grid
 /// (`griddepcontrol.wait`) before it touches Q, K, V, O or LSE. Only the list of tiles is read before that.
@@ -106,11 +110,12 @@ pub fn attention<
     const STAGES: usize,
     const OUT: usize,
     const WINDOWS: bool,
+    const RANK: usize,
 >(
     cta: Cta<(Load, Math), Alone, Plan<Math, E, BM, BN, D, QS, STAGES, OUT>>,
-    q: &MapQ<E, BM, D>,
-    k: &MapK<E, BN, D>,
-    v: &MapV<E, BN, D>,
+    q: &MapQ<E, BM, D, RANK>,
+    k: &MapK<E, BN, D, RANK>,
+    v: &MapV<E, BN, D, RANK>,
     o: &MapO<E>,
     args: &AttentionArgs<'_>,
     sequences: Sq,
@@ -120,7 +125,7 @@ pub fn attention<
     Math: Role,
     E: Pack + Fragments + OperandMajor<KMajor> + OperandMajor<MnMajor>,
     E: EpilogueElement<EpilogueTile<64> = Tile<E, 64, 64>>,
-    Sq: Sequences,
+    Sq: Sequences<Coords: BatchCoord<RANK>>,
     S: Score,
     M64<BN>: Shape + AShape,
     M64<D>: Shape,
@@ -145,11 +150,11 @@ pub fn attention<
                     let mut keys = keys.producer.by(&one);
                     while let Some(work) = next {
                         if !work.blocks.is_empty() {
-                            let (row, at) = work.queries_at(args, work.rows.first());
+                            let (row, at) = work.queries_at(work.rows.first());
                             queries.acquire().load((q.tile_of(at, row, 0, Peers::ALONE),));
                         }
                         for block in work.blocks.clone().rev() {
-                            let (key, at) = work.keys_at(args, block * BN as u32);
+                            let (key, at) = work.keys_at(block * BN as u32);
                             keys.acquire().load((k.tile_of(at, key, 0, Peers::ALONE),));
                         }
                         next = tiles.next();
@@ -165,7 +170,7 @@ pub fn attention<
                     let mut values = values.producer.by(&one);
                     while let Some(work) = next {
                         for block in work.blocks.clone().rev() {
-                            let (key, at) = work.keys_at(args, block * BN as u32);
+                            let (key, at) = work.keys_at(block * BN as u32);
                             values.acquire().load((v.tile_of(at, 0, key, Peers::ALONE),));
                         }
                         next = tiles.next();

@@ -116,7 +116,7 @@ where
         // may have few queries, are those of the second.
         let group = self.group.index();
         let row = if group < work.rows.groups() { work.first_row(group) } else { NOWHERE };
-        let (line, at) = work.queries_at(self.args, row);
+        let (line, at) = work.results_at(self.args, row);
         for panels in 0..D / 64 / OUT {
             let mut buffers = self.stores.acquire_all();
             for fragment in 0..4 * OUT {

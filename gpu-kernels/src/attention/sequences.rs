@@ -4,15 +4,18 @@
 use super::args::{AttentionArgs, Matrix};
 use isa::kernel::KernelArg;
 use pipeline::grid::ConstantSlice;
+use pipeline::tile::RaggedRows;
 
 /// The lengths of a batch's sequences, and their places in the tensor maps.
 ///
-/// A tensor map has the dimensions (column, row, head, sequence).
+/// A tensor map has the dimensions (column, row, head, sequence); that of packed sequences is [`RaggedRows`].
 ///
 /// (FlashAttention-3 `SeqlenInfo`; CUTLASS example 77 `VariableLength`.)
 pub trait Sequences: Copy {
     /// What a tile knows of its sequence.
     type Info: Copy;
+    /// The coordinates behind column and row in the tensor maps of Q, K and V.
+    type Coords: Copy;
     /// Whether the keys of a tile may be split among CTAs. A kernel that splits them needs more registers.
     const SPLIT: bool;
 
@@ -22,21 +25,18 @@ pub trait Sequences: Copy {
     /// The queries and keys of a sequence.
     fn lengths(args: &AttentionArgs<'_>, info: &Self::Info) -> [u32; 2];
 
-    /// The row, and the batch coordinates [head, sequence], of the sequence's query `row`, of the head of `place`, in the
-    /// tensor maps of Q and O.
-    fn queries_at(
+    /// The row, and the coordinates behind it, of the sequence's query `row`, of the head of `place`, in the tensor map of Q.
+    fn queries_at(info: &Self::Info, place: Matrix, row: u32) -> (u32, Self::Coords);
+
+    /// The same of key `key` in the tensor maps of K and V.
+    fn keys_at(info: &Self::Info, place: Matrix, key: u32) -> (u32, Self::Coords);
+
+    /// The row, and the coordinates behind it, of the result of query `row` in the tensor map of O.
+    fn results_at(
         args: &AttentionArgs<'_>,
         info: &Self::Info,
         place: Matrix,
         row: u32,
-    ) -> (u32, [u32; 2]);
-
-    /// The same of key `key` in the tensor maps of K and V.
-    fn keys_at(
-        args: &AttentionArgs<'_>,
-        info: &Self::Info,
-        place: Matrix,
-        key: u32,
     ) -> (u32, [u32; 2]);
 
     /// The index of the log-sum-exp of the sequence's query 0, of the head of `place`.
@@ -49,6 +49,7 @@ pub struct Equal;
 
 impl Sequences for Equal {
     type Info = ();
+    type Coords = [u32; 2];
     const SPLIT: bool = true;
     #[isa::forceinline]
     fn info(self, _sequence: u32) {}
@@ -57,12 +58,16 @@ impl Sequences for Equal {
         [args.seq_q, args.seq_kv]
     }
     #[isa::forceinline]
-    fn queries_at(_args: &AttentionArgs<'_>, (): &(), place: Matrix, row: u32) -> (u32, [u32; 2]) {
+    fn queries_at((): &(), place: Matrix, row: u32) -> (u32, [u32; 2]) {
         (row, place.coords())
     }
     #[isa::forceinline]
-    fn keys_at(_args: &AttentionArgs<'_>, (): &(), place: Matrix, key: u32) -> (u32, [u32; 2]) {
+    fn keys_at((): &(), place: Matrix, key: u32) -> (u32, [u32; 2]) {
         (key, place.coords())
+    }
+    #[isa::forceinline]
+    fn results_at(_args: &AttentionArgs<'_>, (): &(), place: Matrix, row: u32) -> (u32, [u32; 2]) {
+        (row, place.coords())
     }
     #[isa::forceinline]
     fn lse_at(self, args: &AttentionArgs<'_>, (): &(), place: Matrix) -> u32 {
@@ -73,12 +78,9 @@ impl Sequences for Equal {
 
 /// Sequences of any lengths, one behind the other.
 ///
-/// The dimension of rows of a tensor map has the rows of the longest sequence, W, and the dimension of sequences has the
-/// same stride. A sequence of L rows that ends before row e of the tensor has its row r at row r + W − L of "sequence"
-/// e, in a map whose address is W rows before the tensor's. So row L is the first one behind the map's rows: TMA loads
-/// zeros for it and stores nothing there, whatever lies behind the sequence.
-///
-/// (Triton `ragged_tma`.)
+/// The tensor maps of Q, K and V are those of [`RaggedRows`]. That of O does without the last dimension, whose coordinate would take
+/// a register of the main loop: its address lies W rows in front of the tensor, where W is the length of the longest sequence, and
+/// row r of a sequence of L rows is row W - L + r. Memory need not be there, because TMA only stores to it.
 #[repr(C)]
 #[derive(Clone, Copy, KernelArg)]
 pub struct Packed<'a> {
@@ -113,6 +115,7 @@ impl Extent {
 
 impl Sequences for Packed<'_> {
     type Info = Extent;
+    type Coords = [u32; 3];
     const SPLIT: bool = false;
     #[isa::forceinline]
     fn info(self, sequence: u32) -> Extent {
@@ -125,22 +128,21 @@ impl Sequences for Packed<'_> {
         [info.queries, info.keys]
     }
     #[isa::forceinline]
-    fn queries_at(
+    fn queries_at(info: &Extent, place: Matrix, row: u32) -> (u32, [u32; 3]) {
+        RaggedRows { end: info.q_end, rows: info.queries }.row(row, place.coords()[0])
+    }
+    #[isa::forceinline]
+    fn keys_at(info: &Extent, place: Matrix, key: u32) -> (u32, [u32; 3]) {
+        RaggedRows { end: info.kv_end, rows: info.keys }.row(key, place.coords()[0])
+    }
+    #[isa::forceinline]
+    fn results_at(
         args: &AttentionArgs<'_>,
         &Extent { q_end, queries, .. }: &Extent,
         place: Matrix,
         row: u32,
     ) -> (u32, [u32; 2]) {
         (row + args.seq_q - queries, [place.coords()[0], q_end])
-    }
-    #[isa::forceinline]
-    fn keys_at(
-        args: &AttentionArgs<'_>,
-        &Extent { kv_end, keys, .. }: &Extent,
-        place: Matrix,
-        key: u32,
-    ) -> (u32, [u32; 2]) {
-        (key + args.seq_kv - keys, [place.coords()[0], kv_end])
     }
     #[isa::forceinline]
     fn lse_at(

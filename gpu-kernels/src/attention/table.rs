@@ -20,7 +20,7 @@ use pipeline::cta::{Cluster, Cta};
 ///
 /// Its parameters are, in this order:
 ///
-/// 1. The tensor maps of Q, K, V and O, each of rank 4 ([`MapQ`], [`MapK`], [`MapV`], [`MapO`]).
+/// 1. The tensor maps of Q, K, V and O, of rank 4; for packed sequences, those of Q, K and V have rank 5 ([`MapQ`], [`MapK`], [`MapV`], [`MapO`]).
 /// 2. [`AttentionArgs`].
 /// 3. [`Packed`], if its sequences are packed.
 /// 4. Its [`Score`](super::Score), if it takes one from the launch: [`SoftCap`] if `soft_cap`, or one of your own.
@@ -83,12 +83,12 @@ macro_rules! kernels {
         stores $out:literal, windows $windows:literal: $name:ident, $capped:ident, $packed:ident, $packed_cap:ident;
     )+) => {
         $(
-            kernels!(@one $name, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, [] Plain);
-            kernels!(@one $capped, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, [cap: SoftCap] cap);
+            kernels!(@one $name, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, 4, [] Plain);
+            kernels!(@one $capped, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows], [] Equal, 4, [cap: SoftCap] cap);
             kernels!(@one $packed, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows],
-                [packed: Packed<'_>] packed, [] Plain);
+                [packed: Packed<'_>] packed, 5, [] Plain);
             kernels!(@one $packed_cap, [$e, $groups, $bm, $bn, $d, $qs, $stages, $out, $windows],
-                [packed: Packed<'_>] packed, [cap: SoftCap] cap);
+                [packed: Packed<'_>] packed, 5, [cap: SoftCap] cap);
         )+
 
         /// The kernels of this crate.
@@ -101,20 +101,20 @@ macro_rules! kernels {
         )+];
     };
     (@one $name:ident, [$e:ty, $groups:ident, $bm:literal, $bn:literal, $d:literal, $qs:literal, $stages:literal, $out:literal,
-        $windows:literal], [$($packed:ident: $packed_type:ty)?] $sequences:expr, [$($cap:ident: $cap_type:ty)?] $score:expr) => {
+        $windows:literal], [$($packed:ident: $packed_type:ty)?] $sequences:expr, $rank:literal, [$($cap:ident: $cap_type:ty)?] $score:expr) => {
         /// Attention of heads up to the width in its name; `packed` sequences, with a soft `cap` on the scores.
         #[kernel(dependent = true)]
         pub fn $name(
             cta: Of<($groups::Load, $groups::Math), Plan<$groups::Math, $e, $bm, $bn, $d, $qs, $stages, $out>>,
-            q: &MapQ<$e, $bm, $d>,
-            k: &MapK<$e, $bn, $d>,
-            v: &MapV<$e, $bn, $d>,
+            q: &MapQ<$e, $bm, $d, $rank>,
+            k: &MapK<$e, $bn, $d, $rank>,
+            v: &MapV<$e, $bn, $d, $rank>,
             o: &MapO<$e>,
             args: AttentionArgs<'_>,
             $($packed: $packed_type,)?
             $($cap: $cap_type,)?
         ) {
-            attention::<_, _, _, _, _, $bm, $bn, $d, $qs, $stages, $out, $windows>(cta, q, k, v, o, &args, $sequences, $score);
+            attention::<_, _, _, _, _, $bm, $bn, $d, $qs, $stages, $out, $windows, $rank>(cta, q, k, v, o, &args, $sequences, $score);
         }
     };
     (@row $name:ident, [$e:ty, $d:literal, $bm:literal, $bn:literal, $stages:literal, $windows:literal], packed $packed:literal,

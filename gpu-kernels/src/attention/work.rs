@@ -32,16 +32,22 @@ impl<Sq: Sequences> Work<Sq> {
         self.rows.first() + group * GROUP_ROWS
     }
 
-    /// The row and the batch coordinates of the sequence's query `row` in the tensor maps of Q and O.
+    /// The row of the sequence's query `row` in the tensor map of Q, and the coordinates behind it.
     #[isa::forceinline]
-    pub fn queries_at(&self, args: &AttentionArgs<'_>, row: u32) -> (u32, [u32; 2]) {
-        Sq::queries_at(args, &self.sequence, self.place, row)
+    pub fn queries_at(&self, row: u32) -> (u32, Sq::Coords) {
+        Sq::queries_at(&self.sequence, self.place, row)
     }
 
-    /// The row and the batch coordinates of key `key` in the tensor maps of K and V.
+    /// The row of the result of query `row` in the tensor map of O, and the coordinates behind it.
     #[isa::forceinline]
-    pub fn keys_at(&self, args: &AttentionArgs<'_>, key: u32) -> (u32, [u32; 2]) {
-        Sq::keys_at(args, &self.sequence, self.keys, key)
+    pub fn results_at(&self, args: &AttentionArgs<'_>, row: u32) -> (u32, [u32; 2]) {
+        Sq::results_at(args, &self.sequence, self.place, row)
+    }
+
+    /// The row of key `key` in the tensor maps of K and V, and the coordinates behind it.
+    #[isa::forceinline]
+    pub fn keys_at(&self, key: u32) -> (u32, Sq::Coords) {
+        Sq::keys_at(&self.sequence, self.keys, key)
     }
 
     /// The key on the diagonal of query 0.

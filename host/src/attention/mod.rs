@@ -37,7 +37,7 @@ use crate::launch::Module;
 use gpu_kernels::attention::decode::args::ROWS;
 use gpu_kernels::attention::decode::{DECODE_INSTANCES, DecodeArgs, DecodeInstance};
 use gpu_kernels::attention::{AttentionArgs, INSTANCES, Instance, Packed, SoftCap};
-use isa::kernel::{Image, KernelArg, ParamKind};
+use isa::kernel::{Image, KernelArg, ParamKind, ParamMeta};
 
 /// The attention kernels of an image, loaded on a device.
 pub struct Attention {
@@ -161,11 +161,12 @@ fn check_instance(instance: &Instance) -> Result<(), AttentionError> {
             "the table says {says}packed sequences; behind AttentionArgs there is {has}Packed"
         ));
     }
-    if let Some(map) = params[..4].iter().find(|p| (p.dtype, p.rank) != (instance.dtype as u32, 4))
-    {
+    let ranks = if instance.packed { [5, 5, 5, 4] } else { [4; 4] };
+    let other = |(p, rank): &(&ParamMeta, u32)| (p.dtype, p.rank) != (instance.dtype as u32, *rank);
+    if let Some((map, rank)) = params.iter().zip(ranks).find(other) {
         let (dtype, have) = (instance.dtype.name(), crate::param::describe(map));
         return bad(format!(
-            "the table says tensor maps of {dtype} and rank 4; the kernel has {have}"
+            "the table says tensor maps of {dtype} and rank {rank}; the kernel has {have}"
         ));
     }
     // A work list of other tiles would be wrong without an error.
@@ -208,12 +209,10 @@ fn check_decode(instance: &DecodeInstance) -> Result<(), AttentionError> {
         .map_while(|p| (p.kind == ParamKind::TensorMap as u32).then_some((p.dtype, p.rank)))
         .collect();
     let dtype = instance.dtype as u32;
-    if maps != [(dtype, 5), (dtype, 4), (dtype, 4)]
-        || params.get(3) != Some(&<DecodeArgs<'_> as KernelArg>::META)
-    {
+    if maps != [(dtype, 5); 3] || params.get(3) != Some(&<DecodeArgs<'_> as KernelArg>::META) {
         let dtype = instance.dtype.name();
         return bad(format!(
-            "{} tensor maps in front; expected those of Q, of rank 5, and of K and V, of rank 4, all of {dtype}, and then DecodeArgs",
+            "{} tensor maps in front; expected those of Q, K and V, of rank 5 and {dtype}, and then DecodeArgs",
             maps.len()
         ));
     }

@@ -158,21 +158,22 @@ impl AttentionPlan {
             box_dims: &[param.box_cols, param.box_rows, 1, 1],
             swizzle_bytes: param.swizzle_bytes,
         };
-        let bytes = if tiles.table.is_some() {
-            let [q, kv] = self.problem.sequences.longest();
-            let longest = if [Operand::K, Operand::V].contains(&bound.operand) { kv } else { q };
+        let (bytes, rank) = if tiles.table.is_some() {
             let packed = TensorNd {
                 dims: &spec.dims[..3],
                 strides: &spec.strides[..2],
                 box_dims: &spec.box_dims[..3],
                 ..spec
             };
-            TensorMapBytes(self.device.tensor_map_packed(&packed, longest.into())?)
+            let stored = bound.operand == Operand::O;
+            let longest = stored.then(|| self.problem.sequences.longest()[0].into());
+            let bytes = self.device.tensor_map_ragged(&packed, longest)?;
+            (TensorMapBytes(bytes), if stored { 4 } else { 5 })
         } else {
-            *self.device.tensor_map_nd(&spec)?.bytes()
+            (*self.device.tensor_map_nd(&spec)?.bytes(), 4)
         };
         let (tile, memory) = (TensorBox::of(param), Arc::clone(&part.memory));
-        Ok(TensorMap::new(bytes, Some(dtype), tile, 4, memory))
+        Ok(TensorMap::new(bytes, Some(dtype), tile, rank, memory))
     }
 }
 

@@ -111,7 +111,7 @@ impl SplitPlan {
         Ok(TensorMap::new(bytes, Some(problem.dtype), TensorBox::of(param), 5, memory))
     }
 
-    /// Dimensions (column, row of a page, head, end of a page).
+    /// Dimensions (column, row of a page, head, end of a page, wrap).
     fn map_keys(
         &self,
         device: &Device,
@@ -138,9 +138,9 @@ impl SplitPlan {
             box_dims: &[param.box_cols, param.box_rows, 1],
             swizzle_bytes: param.swizzle_bytes,
         };
-        let bytes = TensorMapBytes(device.tensor_map_packed(&spec, rows)?);
+        let bytes = TensorMapBytes(device.tensor_map_ragged(&spec, None)?);
         let memory = Arc::clone(&part.memory);
-        Ok(TensorMap::new(bytes, Some(problem.dtype), TensorBox::of(param), 4, memory))
+        Ok(TensorMap::new(bytes, Some(problem.dtype), TensorBox::of(param), 5, memory))
     }
 
     /// The kernel's argument.

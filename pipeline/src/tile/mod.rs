@@ -10,6 +10,7 @@
 
 mod maps;
 mod matrix;
+mod ragged;
 mod scales;
 mod shape;
 mod tensor;
@@ -17,6 +18,7 @@ mod vector;
 
 pub use maps::{AcquiredMap, AcquiredMaps, MatrixPart, TensorMaps, TensorMapsMut, TensorMemory};
 pub use matrix::*;
+pub use ragged::RaggedRows;
 pub use scales::ScaleBlocks;
 pub use shape::*;
 pub(crate) use shape::{by_chunks, by_fragments, facts, swizzled_64};

@@ -63,7 +63,7 @@ pub(crate) fn spans(
 }
 
 /// The address of the first byte of a box that lies in the tensor, if one does. The map's own address need not be that
-/// of memory: the map of packed sequences begins before its tensor, at rows that no box has.
+/// of memory, if no box that is loaded lies outside of the tensor.
 pub(crate) fn first(map: &TensorMapDesc, coords: [i32; 5]) -> Option<u64> {
     let found = rows(map, coords, |row| match row.inside {
         Some((_, addr, _)) => Err(addr),
@@ -83,6 +83,9 @@ fn allocation(
 
 /// Loads a box into `smem`, the bytes of the box at shared address `dst`; outside the tensor it is
 /// zero. A tf32 is rounded.
+///
+/// Of a box that lies wholly outside, the chip reads from the map's address: without memory there, an H200 reported an illegal
+/// access. A prefetch and a store of such a box did not.
 pub(crate) fn load(
     memory: &GlobalMemory,
     map: &TensorMapDesc,
@@ -93,6 +96,7 @@ pub(crate) fn load(
     let row_bytes = map.box_dims[0] * map.dtype.size();
     let mut row = vec![0u8; row_bytes as usize];
     let Some(allocation) = allocation(memory, map, coords)? else {
+        memory.find(map.addr, 1)?;
         smem.fill(0);
         return Ok(());
     };

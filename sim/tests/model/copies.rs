@@ -177,6 +177,46 @@ fn stores_do_not_begin_before_the_tensor() {
     }
 }
 
+/// A box that lies wholly outside of the tensor reads from the map's address if it is loaded, as on an H200. A store of it touches
+/// nothing.
+#[test]
+fn a_load_outside_of_the_tensor_reads_from_the_map_s_address() {
+    for (mapped, outside, store) in
+        [(false, true, false), (true, true, false), (false, false, false), (false, true, true)]
+    {
+        let memory = GlobalMemory::new();
+        let tensor = filled(&memory, 64);
+        // Rows 100 to 107 of the map are the tensor's.
+        let desc = TensorMapDesc {
+            dtype: DataType::U32,
+            rank: 2,
+            addr: if mapped { tensor } else { tensor - 100 * 32 },
+            dims: [4, 108, 1, 1, 1],
+            strides: [32, 0, 0, 0],
+            box_dims: [4, 4, 1, 1, 1],
+            swizzle: Swizzle::None,
+        };
+        let m = Map(encode(&desc).unwrap());
+        let at = if outside { [4, 100] } else { [0, 104] };
+        let ran = run_on(&memory, 0, Shape(1, 1, 1024), || {
+            if store {
+                (0..16).for_each(|i| shared::st(smem(128 + 4 * i), i));
+                fence::proxy_async_shared_cta();
+                bulk::tensor_store(m.at(), at, smem(128));
+                bulk::commit_group();
+                bulk::wait_group::<0>();
+            } else {
+                init(1);
+                mbarrier::arrive_expect_tx(smem(BAR), 64);
+                bulk::tensor_load(smem(128), m.at(), at, smem(BAR));
+                mbarrier::wait_parity(smem(BAR), 0);
+            }
+        });
+        let fails = outside && !mapped && !store;
+        assert_eq!(ran.err().map(|report| report.rule), fails.then_some(Rule::GlobalBounds));
+    }
+}
+
 /// A store writes whole runs of 16 bytes: the end of a clipped row takes the rest of its run with
 /// it, as an H200 does (64 columns of 16 bits to a tensor of 57 write 64, to one of 33 write 40).
 #[test]

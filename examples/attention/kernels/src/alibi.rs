@@ -71,7 +71,9 @@ pub fn alibi(
     bias: Alibi<'_>,
 ) {
     // The plan's sizes, and whether masks may have a left window.
-    attention::<_, _, _, _, _, 128, 128, 128, 2, 2, 2, false>(cta, q, k, v, o, &args, Equal, bias);
+    attention::<_, _, _, _, _, 128, 128, 128, 2, 2, 2, false, _>(
+        cta, q, k, v, o, &args, Equal, bias,
+    );
 }
 // end
 

@@ -8,6 +8,7 @@ use isa::kernel::KernelArg;
 use pipeline::grid::{
     ConstantSlice, DependentSlice, DependentSliceMut, SplitPart, SplitTiles, Waited,
 };
+use pipeline::tile::RaggedRows;
 
 /// Rows of a tile.
 pub const ROWS: u32 = 64;
@@ -172,8 +173,8 @@ impl Entry {
         ((sequence * args.heads + head) * args.seq_q + query) as usize
     }
 
-    /// The row, and the head and the end of the page, of block `block` of `BN` keys in the tensor map of K and V,
-    /// whose pages are `step` rows apart.
+    /// The row of block `block` of `BN` keys in the tensor map of K or V, whose pages are `step` rows apart, and the coordinates
+    /// behind it.
     #[isa::forceinline]
     pub fn keys_at<const BN: usize>(
         &self,
@@ -181,14 +182,14 @@ impl Entry {
         page: (u32, u32),
         block: u32,
         step: u32,
-    ) -> (u32, [u32; 2]) {
+    ) -> (u32, [u32; 3]) {
         let (index, page) = page;
         let first = index * args.page_rows;
         let used = (self.keys - first).min(args.page_rows);
         let row = block * BN as u32 - first;
         // There is nothing at the end before the first one, so TMA delivers zeros.
         let end = if page < args.pages { page * step + used } else { u32::MAX };
-        (row + args.page_rows - used, [self.place.coords()[0], end])
+        RaggedRows { end, rows: used }.row(row, self.place.coords()[0])
     }
 
     /// The page of all blocks without a block table.

@@ -38,10 +38,10 @@ type VTile<E, const BN: usize, const D: usize> = Tile<E, D, BN, MnMajor>;
 
 /// Queries, in boxes of a tile's 64 rows: (head dim, head of those that share keys, query, head of the keys, sequence).
 pub type MapQ<E, const D: usize> = TensorMap<Tile<E, 64, D>, Unshared, 5>;
-/// Keys, in boxes of a block: (head dim, row of a page, head, end of a page).
-pub type MapK<E, const BN: usize, const D: usize> = TensorMap<Tile<E, BN, D>, Unshared, 4>;
+/// Keys, in boxes of a block: (head dim, row of a page, head, end of a page, wrap) as [`RaggedRows`](pipeline::tile::RaggedRows).
+pub type MapK<E, const BN: usize, const D: usize> = TensorMap<Tile<E, BN, D>, Unshared, 5>;
 /// Values, in boxes of a block.
-pub type MapV<E, const BN: usize, const D: usize> = TensorMap<VTile<E, BN, D>, Unshared, 4>;
+pub type MapV<E, const BN: usize, const D: usize> = TensorMap<VTile<E, BN, D>, Unshared, 5>;
 
 /// The shared memory of a kernel: a tile of queries, and `STAGES` blocks of `BN` keys and of values. `Math` is a role of one warp
 /// group, and `D`, the columns of a head, is a multiple of 64. A problem may have fewer.

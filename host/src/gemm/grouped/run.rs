@@ -144,7 +144,8 @@ impl GroupedPlan {
             box_dims: &[param.box_cols, param.box_rows, 1],
             swizzle_bytes: param.swizzle_bytes,
         };
-        let bytes = TensorMapBytes(self.device.tensor_map_packed(&spec, param.box_rows.into())?);
+        let bytes =
+            TensorMapBytes(self.device.tensor_map_ragged(&spec, Some(param.box_rows.into()))?);
         let memory = Arc::clone(&part.memory);
         Ok(TensorMap::new(bytes, Some(layout.dtype), TensorBox::of(param), 4, memory))
     }
