@@ -17,6 +17,7 @@ mod twin;
 mod typed_cases;
 
 mod attention_instances;
+mod attention_random;
 mod ceilings;
 mod cli_attention;
 mod cli_bad_input;
