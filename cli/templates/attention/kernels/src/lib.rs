@@ -76,7 +76,9 @@ pub fn alibi(
     score: Alibi<'_>,
 ) {
     // The sizes of the plan. The last one says that no mask has a left window.
-    attention::<_, _, _, _, _, 128, 128, 128, 2, 2, 2, false, _>(cta, q, k, v, o, &args, Equal, score);
+    attention::<_, _, _, _, _, 128, 128, 128, 2, 2, 2, false, _>(
+        cta, q, k, v, o, &args, Equal, score,
+    );
 }
 
 /// The kernels of this crate, for the host's picker.
