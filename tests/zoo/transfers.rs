@@ -22,6 +22,7 @@ family! { "transfers.rs":
     a_multicast_to_a_peer_that_expects_nothing
     a_multicast_over_a_slot_in_use
     a_multicast_mask_of_four_in_a_cluster_of_two
+    a_box_outside_of_a_map_that_begins_in_front_of_its_memory
 }
 
 /// Every thread writes its 8 bytes of the box at `at`, for a store by thread 0.
@@ -361,6 +362,24 @@ fn a_multicast_mask_of_four_in_a_cluster_of_two() -> Bug {
             }
             mbarrier::wait_parity(full, 0);
             meet();
+        },
+    )
+}
+
+fn a_box_outside_of_a_map_that_begins_in_front_of_its_memory() -> Bug {
+    bug(
+        "A map of packed rows begins in front of the first one, and a box of columns that do not exist is loaded for its zeros",
+        "warpipe before 2026-11-30, heads of 136 to 192 columns; row 36",
+        threads(32),
+        // SAFETY: the box lies in shared memory, and in the tensor, but for the bug.
+        |w, bug| unsafe {
+            let [full] = init([1]);
+            if tid() == 0 {
+                mbarrier::arrive_expect_tx(full, BOX);
+                let column = if bug { 64 } else { 56 };
+                bulk::tensor_load(smem(128), w.behind(), [column, 100], full); //~ WP014
+            }
+            mbarrier::wait_parity(full, 0);
         },
     )
 }

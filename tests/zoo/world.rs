@@ -13,6 +13,8 @@ pub use zoo_shipped::world::{BOX, OUT, init, init_cluster, meet, smem, tid, warp
 pub struct World {
     /// A tensor of 64 by 64 words in boxes of 8 by 8, not swizzled.
     map: TensorMapBytes,
+    /// The same tensor as rows 100 to 163 of a map that begins in front of it.
+    behind: TensorMapBytes,
     /// The tensor's first word.
     words: u64,
     /// Words for results; zeros at first.
@@ -27,20 +29,23 @@ impl World {
     fn new(memory: &GlobalMemory) -> Self {
         let (words, out) = (memory.alloc(64 * 64 * 4), memory.alloc(OUT as usize));
         memory.write(out, &[0; OUT as usize]).expect("just allocated");
-        let map = encode(&TensorMapDesc {
-            dtype: DataType::U32,
-            rank: 2,
-            addr: words,
-            dims: [64, 64, 1, 1, 1],
-            strides: [256, 0, 0, 0],
-            box_dims: [8, 8, 1, 1, 1],
-            swizzle: Swizzle::None,
-        });
-        let (map, slot) = (map.expect("a valid tensor"), memory.alloc(128));
+        let map = |before: u64| {
+            let desc = TensorMapDesc {
+                dtype: DataType::U32,
+                rank: 2,
+                addr: words - 256 * before,
+                dims: [64, 64 + before, 1, 1, 1],
+                strides: [256, 0, 0, 0],
+                box_dims: [8, 8, 1, 1, 1],
+                swizzle: Swizzle::None,
+            };
+            encode(&desc).expect("a valid tensor")
+        };
+        let (map, behind, slot) = (map(0), TensorMapBytes(map(100)), memory.alloc(128));
         let bytes: Vec<u8> = map.iter().flat_map(|word| word.to_le_bytes()).collect();
         memory.write(slot, &bytes).expect("just allocated");
         let fresh = memory.alloc_uninitialised(64).expect("64 bytes");
-        Self { map: TensorMapBytes(map), words, out, slot, fresh }
+        Self { map: TensorMapBytes(map), behind, words, out, slot, fresh }
     }
     /// The map in global memory.
     pub fn slot(&self) -> *mut TensorMapBytes {
@@ -57,6 +62,10 @@ impl World {
     }
     pub fn map(&self) -> *const TensorMapBytes {
         &raw const self.map
+    }
+    /// A map whose rows 100 to 163 are the tensor, and whose address lies 100 rows in front of it.
+    pub fn behind(&self) -> *const TensorMapBytes {
+        &raw const self.behind
     }
     pub fn words(&self) -> *const u8 {
         self.words as *const u8
