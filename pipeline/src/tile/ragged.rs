@@ -10,7 +10,7 @@
 /// ```text
 /// dimension   column   row        matrix       e          wrap
 /// elements    columns  2^30       matrices     rows + 1   2^30 + 1
-/// stride               pitch      of matrices  pitch      2^34 - pitch
+/// stride               pitch      of matrices  pitch      2^34 - pitch % 2^34
 /// ```
 ///
 /// Row r of a part of `rows` rows is row 2^30 - `rows` + r, so that the first one behind the part lies behind the dimension. Its
@@ -47,12 +47,17 @@ impl RaggedRows {
     ///
     /// ```
     /// # use warpipe_pipeline::tile::RaggedRows;
-    /// let (pitch, rows) = (2560u64, u64::from(RaggedRows::ROWS));
-    /// assert_eq!(rows.wrapping_mul(RaggedRows::wrap(pitch)), (rows * pitch).wrapping_neg());
+    /// let rows = u64::from(RaggedRows::ROWS);
+    /// for pitch in [16, 2560, 1 << 34, (1 << 38) + 48] {
+    ///     let stride = RaggedRows::wrap(pitch);
+    ///     assert_eq!(rows.wrapping_mul(stride), rows.wrapping_mul(pitch).wrapping_neg());
+    ///     assert!((16..1 << 40).contains(&stride) && stride.is_multiple_of(16)); // What TMA requires.
+    /// }
     /// ```
     #[must_use]
     pub const fn wrap(pitch: u64) -> u64 {
-        (1 << 34) - pitch
+        const WRAP: u64 = 1 << 34;
+        WRAP - pitch % WRAP
     }
 
     /// Row `row` of the part in matrix `matrix`: its row in the map, and the coordinates behind it.
