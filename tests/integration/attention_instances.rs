@@ -14,9 +14,9 @@ use warpipe::host::data::{decode, encode, normal, rounded};
 use warpipe::host::{Buffer, Device, Dtype, Error, ViewMut, reference};
 
 /// A problem with its operands on a device.
-struct Case {
+pub struct Case {
     what: String,
-    problem: AttentionProblem,
+    pub problem: AttentionProblem,
     values: [Vec<f32>; 3],
     inputs: [Buffer; 3],
 }
@@ -26,7 +26,7 @@ type Bits = (Vec<u8>, Vec<u8>);
 
 impl Case {
     /// Normal values; those of Q times `peak`.
-    fn new(device: &Device, what: &str, problem: AttentionProblem, peak: f32) -> Self {
+    pub fn new(device: &Device, what: &str, problem: AttentionProblem, peak: f32) -> Self {
         let problem = AttentionProblem { lse: true, ..problem };
         let values = [Operand::Q, Operand::K, Operand::V].map(|operand| {
             let by = if operand == Operand::Q { peak } else { 1.0 };
@@ -56,6 +56,16 @@ impl Case {
         (o.to_vec().unwrap(), lse.to_vec().unwrap())
     }
 
+    /// Runs a plan twice and compares the result.
+    pub fn computes(&self, device: &Device, plan: &AttentionPlan) {
+        let first = self.run(device, plan);
+        // The model runs the same launch in the same way.
+        if !device.is_sim() {
+            assert!(first == self.run(device, plan), "{}: two runs differ", self.what);
+        }
+        self.check(&first);
+    }
+
     /// Compares a result with the reference.
     fn check(&self, (o, lse): &Bits) {
         let ([q, k, v], problem) = (&self.values, &self.problem);
@@ -79,12 +89,7 @@ fn computes(device: &Device, what: &str, index: usize, problem: AttentionProblem
     let attention = Attention::new(device, &GEMM_IMAGE).unwrap();
     let case = Case::new(device, what, problem, peak);
     let plan = attention.plan_with(&case.problem, index).unwrap_or_else(|e| panic!("{e}"));
-    let first = case.run(device, &plan);
-    // The model runs the same launch in the same way.
-    if !device.is_sim() {
-        assert!(first == case.run(device, &plan), "{}: two runs differ", case.what);
-    }
-    case.check(&first);
+    case.computes(device, &plan);
 }
 
 /// A problem that an instance computes. For packed sequences the longest one has the lengths given, and others have

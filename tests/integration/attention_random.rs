@@ -1,13 +1,13 @@
 //! Random attention problems of all kinds, on a GPU, with whatever kernel the plan picks.
 
+use crate::attention_instances::Case;
 use crate::gpu::gpu;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, TestRng, TestRunner};
 use warpipe::GEMM_IMAGE;
-use warpipe::host::attention::{Attention, AttentionProblem, Heads, Mask, Operand, Sequences};
-use warpipe::host::data::{decode, encode, normal, rounded};
-use warpipe::host::{Device, Dtype, Error, ViewMut, reference};
+use warpipe::host::Dtype;
+use warpipe::host::attention::{Attention, AttentionProblem, Heads, Mask, Sequences};
 
 /// Problems; `WARPIPE_CASES` is another number.
 const CASES: u32 = 60;
@@ -65,39 +65,8 @@ fn problem() -> impl Strategy<Value = AttentionProblem> {
             } else {
                 AttentionProblem::bhsd(dtype, heads, sequences)
             };
-            AttentionProblem { mask, softcap, lse: true, ..plain }
+            AttentionProblem { mask, softcap, ..plain }
         })
-}
-
-/// Runs a problem twice and compares the result with the reference.
-fn computes(device: &Device, problem: &AttentionProblem) -> Result<(), Error> {
-    let plan = Attention::new(device, &GEMM_IMAGE)?.plan(problem)?;
-    let values = [Operand::Q, Operand::K, Operand::V].map(|operand| {
-        rounded(
-            &normal(operand as u64, problem.span(operand).expect("it is checked") as usize),
-            problem.dtype,
-        )
-    });
-    let [q, k, v] = values;
-    let (q, k, v) = (q?, k?, v?);
-    let upload = |values: &Vec<f32>| device.upload(&encode(values, problem.dtype)?);
-    let inputs = [upload(&q)?, upload(&k)?, upload(&v)?];
-    let run = || -> Result<_, Error> {
-        let [mut o, mut lse] = [
-            device.alloc(problem.bytes(Operand::O)? as usize)?,
-            device.alloc(problem.bytes(Operand::Lse)? as usize)?,
-        ];
-        o.fill(0xff)?;
-        lse.fill(0xff)?;
-        plan.run(&inputs[0], &inputs[1], &inputs[2], &mut o, Some(ViewMut::from(&mut lse)))?;
-        Ok((o.to_vec()?, lse.to_vec()?))
-    };
-    let result = run()?;
-    assert!(result == run()?, "two runs differ");
-    let (o, lse) = (decode(&result.0, problem.dtype)?, decode(&result.1, Dtype::F32)?);
-    let check = reference::Attention { problem, q: &q, k: &k, v: &v }.check(&o, Some(&lse))?;
-    assert!(check.passed, "{}: {check}", plan.describe().kernel);
-    Ok(())
 }
 
 #[test]
@@ -107,9 +76,13 @@ fn random_problems_on_a_gpu() {
     let cases = set.map_or(CASES, |cases| cases.parse().expect("WARPIPE_CASES is a number"));
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let rng = TestRng::deterministic_rng(config.rng_algorithm);
+    let attention = Attention::new(&device, &GEMM_IMAGE).expect("the image");
     TestRunner::new_with_rng(config, rng)
         .run(&problem(), |problem| {
-            computes(&device, &problem).map_err(|e| TestCaseError::fail(e.to_string()))
+            let case = Case::new(&device, "random", problem, 1.0);
+            let plan = attention.plan(&case.problem).unwrap_or_else(|e| panic!("{e}"));
+            case.computes(&device, &plan);
+            Ok(())
         })
         .unwrap_or_else(|e| panic!("{e}"));
 }

@@ -92,7 +92,8 @@ pub type Plan<
 /// sees all keys before its diagonal.
 ///
 /// The maps of Q and O have the dimensions (column, query, head, sequence), those of K and V (column, key, head of the keys,
-/// sequence), innermost first; those of [`Packed`](crate::attention::Packed) sequences are ragged.
+/// sequence), innermost first. Those of Q, K and V have `RANK` dimensions: 4, or 5 for [`Packed`](crate::attention::Packed)
+/// sequences, whose maps are ragged ([`RaggedRows`](pipeline::tile::RaggedRows)).
 ///
 /// Lets the dependent grid start at once (PTX `griddepcontrol.launch_dependents`). Each role waits for the primary grid
 /// (`griddepcontrol.wait`) before it touches Q, K, V, O or LSE. Only the list of tiles is read before that.

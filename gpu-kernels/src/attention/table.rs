@@ -20,7 +20,8 @@ use pipeline::cta::{Cluster, Cta};
 ///
 /// Its parameters are, in this order:
 ///
-/// 1. The tensor maps of Q, K, V and O, of rank 4; for packed sequences, those of Q, K and V have rank 5 ([`MapQ`], [`MapK`], [`MapV`], [`MapO`]).
+/// 1. The tensor maps of Q, K, V and O, of rank 4 ([`MapQ`], [`MapK`], [`MapV`], [`MapO`]). For packed sequences, those of Q, K
+///    and V have rank 5.
 /// 2. [`AttentionArgs`].
 /// 3. [`Packed`], if its sequences are packed.
 /// 4. Its [`Score`](super::Score), if it takes one from the launch: [`SoftCap`] if `soft_cap`, or one of your own.

@@ -4,8 +4,8 @@
 
 /// A part of the rows of a ragged tensor map: those in front of row `end`.
 ///
-/// TMA cuts a box off at the end of a dimension, which is the same for all boxes. So the map has its rows in front of each row e at
-/// which a part may end. Its dimensions are (column, row, matrix, e, wrap):
+/// TMA cuts a box off at the end of a dimension, which is the same for all boxes. So the map has its rows in front of each row
+/// e at which a part may end. Its dimensions are (column, row, matrix, e, wrap):
 ///
 /// ```text
 /// dimension   column   row        matrix       e          wrap
@@ -13,12 +13,12 @@
 /// stride               pitch      of matrices  pitch      2^34 - pitch % 2^34
 /// ```
 ///
-/// Row r of a part of `rows` rows is row 2^30 - `rows` + r, so that the first one behind the part lies behind the dimension. Its
-/// address has to be (`end` - `rows` + r) pitches behind the tensor's. At coordinate 2^30 of the last dimension, 2^64 - 2^30 pitches
-/// are added, and the sum wraps around: that takes 2^30 pitches away.
+/// Row r of a part of `rows` rows is row 2^30 - `rows` + r, so that the first one behind the part lies behind the dimension.
+/// Its address has to be `end` - `rows` + r pitches behind the tensor's. Coordinate 2^30 of the last dimension adds 2^64 bytes
+/// less 2^30 pitches. Addresses wrap around at 2^64, so that takes 2^30 pitches away.
 ///
-/// An address in front of the tensor would do that, too, with one dimension less. But a load of a box that lies outside of the tensor
-/// reads from the map's address: if no memory is there, the GPU reports an illegal access (seen on an H200).
+/// An address in front of the tensor would do that, too, with one dimension less. But a load of a box that lies outside of the
+/// tensor reads from the map's address: if no memory is there, the GPU reports an illegal access (seen on an H200).
 ///
 /// (Triton `ragged_tma`.)
 ///
@@ -35,7 +35,7 @@
 pub struct RaggedRows {
     /// One past the part's last row in the tensor.
     pub end: u32,
-    /// Rows of the part.
+    /// Rows of the part, at most 2^30.
     pub rows: u32,
 }
 
@@ -43,7 +43,8 @@ impl RaggedRows {
     /// Rows of the dimension of rows, and the last coordinate of each box.
     pub const ROWS: u32 = 1 << 30;
 
-    /// The stride of the last dimension in bytes, for rows that are `pitch` bytes apart.
+    /// The stride of the last dimension in bytes, for rows that are `pitch` bytes apart, a multiple of 16. It is a multiple of
+    /// 16, and at most 2^34.
     ///
     /// ```
     /// # use warpipe_pipeline::tile::RaggedRows;
@@ -60,7 +61,8 @@ impl RaggedRows {
         WRAP - pitch % WRAP
     }
 
-    /// Row `row` of the part in matrix `matrix`: its row in the map, and the coordinates behind it.
+    /// Row `row` of the part in matrix `matrix`: its row in the map, and the coordinates behind it. A `row` may lie behind the
+    /// part, by less than 2^30 rows.
     ///
     /// See the example of [`RaggedRows`].
     #[isa::forceinline]

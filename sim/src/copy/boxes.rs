@@ -96,7 +96,7 @@ pub(crate) fn load(
     let row_bytes = map.box_dims[0] * map.dtype.size();
     let mut row = vec![0u8; row_bytes as usize];
     let Some(allocation) = allocation(memory, map, coords)? else {
-        memory.find(map.addr, 1)?;
+        memory.find(map.addr, 1).map_err(|_| GlobalError::MapAddress { addr: map.addr })?;
         smem.fill(0);
         return Ok(());
     };

@@ -29,6 +29,14 @@ pub enum GlobalError {
         /// Length of the access.
         bytes: u64,
     },
+    /// A tensor map whose address lies outside every allocation, when a box outside of its tensor is loaded.
+    #[error(
+        "a load of a box that lies outside of its tensor reads from the tensor map's address, {addr:#x}, which lies in no allocation; begin the map where the memory begins"
+    )]
+    MapAddress {
+        /// Address.
+        addr: u64,
+    },
     /// Starts in an allocation and ends outside.
     #[error(
         "{bytes} bytes at {addr:#x} leave the allocation of {size} bytes at {base:#x} by {over} bytes"

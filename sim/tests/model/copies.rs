@@ -213,7 +213,9 @@ fn a_load_outside_of_the_tensor_reads_from_the_map_s_address() {
             }
         });
         let fails = outside && !mapped && !store;
-        assert_eq!(ran.err().map(|report| report.rule), fails.then_some(Rule::GlobalBounds));
+        let said = ran.err().map(|report| (report.rule, report.to_string()));
+        assert_eq!(said.as_ref().map(|said| said.0), fails.then_some(Rule::GlobalBounds));
+        assert!(said.is_none_or(|(_, said)| said.contains("reads from the tensor map's address")));
     }
 }
 
