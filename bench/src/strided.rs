@@ -18,7 +18,8 @@ pub fn problems(dtype: Dtype) -> Vec<StridedProblem> {
     let sizes = [(1, 4096), (1, 8192), (8, 2048), (64, 512), (256, 128)];
     let order = Order::RowMajor;
     let of = |(batch, n)| {
-        Layout::ALL.map(|layout| StridedProblem { batch, m: n, n, k: n, dtype, layout, order })
+        let (m, k, beta_c) = (n, n, false);
+        Layout::ALL.map(|layout| StridedProblem { batch, m, n, k, dtype, layout, order, beta_c })
     };
     sizes.into_iter().flat_map(of).collect()
 }
@@ -57,7 +58,7 @@ impl Contender for Ours<'_> {
         "warpipe"
     }
     fn launch(&mut self, set: usize, stream: &Stream) -> Result<(), Error> {
-        Ok(self.0[set].run(1.0, stream)?)
+        Ok(self.0[set].run(1.0, 0.0, stream)?)
     }
 }
 
@@ -106,15 +107,16 @@ pub fn measure(
     let plan: StridedPlan = gemm.plan(problem)?;
     let first = &mut operands[0];
     first.d.fill(0xff)?;
-    plan.run(&first.a, &first.b, &mut first.d, 1.0)?;
+    plan.run(&first.a, &first.b, None, &mut first.d, 1.0, 0.0)?;
     let read = |bytes: &[u8]| decode(bytes, problem.dtype);
     let (a, b) = (read(&a)?, read(&b)?);
-    let product = StridedProduct { problem: *problem, a: &a, b: &b, alpha: 1.0 };
+    let problem = *problem;
+    let product = StridedProduct { problem, a: &a, b: &b, c: None, alpha: 1.0, beta: 0.0 };
     let check = product.check(&read(&first.d.to_vec()?)?)?;
 
-    let bind = |set: &mut Set| plan.bind(&set.a, &set.b, &mut set.d);
+    let bind = |set: &mut Set| plan.bind(&set.a, &set.b, None, &mut set.d);
     let mut ours = Ours(operands.iter_mut().map(bind).collect::<Result<_, _>>()?);
-    let theirs = lt.map(|lt| lt.plan_strided(problem)).transpose()?;
+    let theirs = lt.map(|lt| lt.plan_strided(&problem)).transpose()?;
     let mut theirs = match theirs {
         None => None,
         Some(plan) => {

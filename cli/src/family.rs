@@ -81,8 +81,10 @@ impl FamilyArgs {
     pub fn check(&self, problem: &GemmProblem, types: OperandTypes) -> Result<(), Error> {
         let usage = |text: &str| Err(Error::Usage(text.to_owned()));
         if let Some(epilogue) = &self.epilogue {
-            if types.have_scales() {
-                return usage("operands of 8 bits have no --epilogue: omit it");
+            if types.have_scales() && (!types.are_e4m3() || self.scales == Some(ScaleOf::Block)) {
+                return usage(
+                    "of operands of 8 bits, only e4m3 with scales of tensors or rows has an --epilogue: omit it",
+                );
             }
             if types.a == Dtype::Tf32 {
                 return usage("products of tf32 have no --epilogue: omit it");
@@ -126,7 +128,7 @@ impl FamilyArgs {
     ) -> Result<Arc<dyn Kernels>, Error> {
         let types = self.types();
         if let Some(epilogue) = &self.epilogue {
-            return Ok(epilogue.kernels(device, problem.ab)?);
+            return Ok(epilogue.kernels(device, problem.ab, self.fast_accum)?);
         }
         if types.have_scales() {
             let of = self.scales.unwrap_or(ScaleOf::Tensor);

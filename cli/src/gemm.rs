@@ -7,7 +7,7 @@ use super::error::Error;
 use super::family::{FamilyArgs, refuse_with_layouts};
 use super::grouped::Grouped;
 use super::instance::Which;
-use super::layer::{Epilogue, Layer};
+use super::layer::{Epilogue, Layer, Quantised};
 use super::operands::{Generate, Operands, file_dtype};
 use super::output::Output;
 use super::product::{self, Product, With};
@@ -17,7 +17,7 @@ use super::scaled::{self, ScaleOf, ScalesOf};
 use super::scaled_plan::Ways;
 use super::strided;
 use super::tune::{TuneArgs, Tuner};
-use host::gemm::{GemmProblem, PlanInfo};
+use host::gemm::{GemmProblem, PlanInfo, StridedProblem};
 use host::reference::FULL;
 use host::{Buffer, Device, SimConfig};
 use isa::kernel::Dtype;
@@ -47,7 +47,7 @@ pub struct Args {
     /// C [M, N] from a .safetensors file, of the result's type; needed by --beta
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "a")]
     c: Option<TensorRef>,
-    /// The bias of --epilogue, of N values, from a .safetensors file, of the operands' type
+    /// The bias of --epilogue, of N values, from a .safetensors file, of the result's type
     #[arg(help_heading = FILES, long, value_name = "FILE:TENSOR", requires = "epilogue")]
     bias: Option<TensorRef>,
     /// Rows of a generated A
@@ -268,8 +268,6 @@ impl Args {
     /// A product with layouts or a batch.
     fn strided(&self) -> Result<(), Error> {
         refuse_with_layouts(&[
-            ("--beta", self.beta.is_some()),
-            ("--c", self.c.is_some()),
             ("--d-scale", self.d_scale.is_some()),
             ("--amax", self.amax),
             ("--a-scale or --b-scale", self.a_scale.is_some() || self.b_scale.is_some()),
@@ -285,12 +283,16 @@ impl Args {
                         "the shapes of the tensors say the batch: omit --batch and --broadcast-b";
                     return Err(Error::Usage(usage.to_owned()));
                 }
-                strided::Source::Files { options: self.layouts, a: a.clone(), b: b.clone() }
+                self.refuse_beta_alone()?;
+                let (a, b, c) = (a.clone(), b.clone(), self.c.clone());
+                strided::Source::Files { options: self.layouts, a, b, c }
             }
-            (_, _, [Some(m), Some(n), Some(k)]) => strided::Source::Generated {
-                problem: self.family.strided_problem(&self.layouts, [m, n, k])?,
-                seed: self.seed.unwrap_or(0),
-            },
+            (_, _, [Some(m), Some(n), Some(k)]) => {
+                let (problem, shared) = self.family.strided_problem(&self.layouts, [m, n, k])?;
+                let problem = StridedProblem { beta_c: self.beta.is_some(), ..problem };
+                let seed = self.seed.unwrap_or(0);
+                strided::Source::Generated { problem: (problem, shared), seed }
+            }
             _ => {
                 let usage = "no operands: give --a and --b FILE:TENSOR, or --m, --n and --k for generated data";
                 return Err(Error::Usage(usage.to_owned()));
@@ -300,11 +302,21 @@ impl Args {
             source,
             out: self.output()?,
             alpha: self.alpha,
+            beta: self.beta.unwrap_or(if self.c.is_some() { 1.0 } else { 0.0 }),
             device: self.device,
             check: self.check,
             json: self.json,
         };
         run.run()
+    }
+
+    /// A usage error for a factor of a C that is not there.
+    fn refuse_beta_alone(&self) -> Result<(), Error> {
+        if self.beta.is_some() && self.c.is_none() {
+            let usage = "--beta is a factor of C: give --c FILE:TENSOR, or omit --beta";
+            return Err(Error::Usage(usage.to_owned()));
+        }
+        Ok(())
     }
 
     /// The pointer array, if there is one.
@@ -373,8 +385,11 @@ impl Args {
         let beta = self.beta.unwrap_or(if operands.problem.beta_c { 1.0 } else { 0.0 });
         let factors = [self.alpha, beta];
         let with = match (&self.family.epilogue, scales) {
-            (Some(epilogue), _) => {
-                With::Epilogue(Layer::new(epilogue, self.bias.as_ref(), &operands, factors)?)
+            (Some(epilogue), scales) => {
+                let fast_accum = self.family.fast_accum;
+                let quantised = scales.map(|scales| Quantised { scales, fast_accum });
+                let bias = self.bias.as_ref();
+                With::Epilogue(Layer::new(epilogue, bias, &operands, quantised, factors)?)
             }
             (None, Some(scales)) => With::Scales(scales, self.ways(beta)),
             (None, None) => With::Nothing,
@@ -385,10 +400,7 @@ impl Args {
     /// The operands, and the scales of those of 8 bits.
     fn operands(&self) -> Result<(Operands, Option<ScalesOf>), Error> {
         if let (Some(a), Some(b)) = (&self.a, &self.b) {
-            if self.beta.is_some() && self.c.is_none() {
-                let usage = "--beta is a factor of C: give --c FILE:TENSOR, or omit --beta";
-                return Err(Error::Usage(usage.to_owned()));
-            }
+            self.refuse_beta_alone()?;
             let operands =
                 Operands::read(a, b, self.c.as_ref(), self.family.out_dtype, self.allow_tf32)?;
             let problem = operands.problem;

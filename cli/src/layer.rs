@@ -3,12 +3,15 @@
 use super::check::{Judged, bound};
 use super::error::Error;
 use super::instance::{Kernels, Which, planned};
-use super::operands::{Operands, file_dtype};
+use super::operands::{Matrix, Operands, file_dtype};
+use super::scaled::{self, Scales, ScalesOf};
 use super::tensor_file;
 use super::{args::TensorRef, gemm::timed};
 use host::data::{decode, encode, normal};
 use host::dtype_name;
-use host::gemm::{FusedGemm, Fusion, GatedGemm, GemmProblem, PlanInfo};
+use host::gemm::{
+    FusedGemm, Fusion, GatedGemm, GemmProblem, OperandScales, PlanInfo, ScaledFusedGemm,
+};
 use host::reference::{Layer as Reference, Product};
 use host::{Buffer, Device, View};
 use isa::kernel::Dtype;
@@ -87,10 +90,16 @@ impl Epilogue {
     pub fn check(&self, problem: &GemmProblem) -> Result<(), Error> {
         let GemmProblem { n, ab, out, beta_c, .. } = *problem;
         let usage = |text: String| Err(Error::Usage(text));
-        if ![Dtype::Bf16, Dtype::F16].contains(&ab) || out != ab {
+        let e4m3 = (ab, out) == (Dtype::E4m3, Dtype::Bf16);
+        if !e4m3 && (![Dtype::Bf16, Dtype::F16].contains(&ab) || out != ab) {
             let (ab, out) = (dtype_name(ab), dtype_name(out));
             return usage(format!(
-                "--epilogue {self}: operands are {ab}, the result is {out}; both bf16 or both f16 is right"
+                "--epilogue {self}: operands are {ab}, the result is {out}; both bf16, both f16, or e4m3 with a result of bf16 is right"
+            ));
+        }
+        if e4m3 && (self.gated || beta_c || self.residual) {
+            return usage(format!(
+                "--epilogue {self}: products of e4m3 have a bias and an activation, but no gates and no C"
             ));
         }
         if self.gated && beta_c {
@@ -107,9 +116,16 @@ impl Epilogue {
         Ok(())
     }
 
-    /// The kernels with this epilogue for operands of `dtype`.
-    pub fn kernels(&self, device: &Device, dtype: Dtype) -> Result<Arc<dyn Kernels>, host::Error> {
+    /// The kernels with this epilogue for operands of `dtype`. `fast_accum` is for those of e4m3.
+    pub fn kernels(
+        &self,
+        device: &Device,
+        dtype: Dtype,
+        fast_accum: bool,
+    ) -> Result<Arc<dyn Kernels>, host::Error> {
+        let image = &warpipe::GEMM_IMAGE;
         match dtype {
+            Dtype::E4m3 => Ok(Arc::new(ScaledFusedGemm::scaled_fused(device, image, fast_accum)?)),
             Dtype::F16 => self.kernels_of::<f16>(device),
             _ => self.kernels_of::<bf16>(device),
         }
@@ -128,14 +144,22 @@ impl Epilogue {
     }
 }
 
-/// An epilogue with its bias.
+/// An epilogue with its bias, and with the scales of operands of e4m3.
 pub struct Layer {
     epilogue: Epilogue,
-    /// Values of the operands' type.
+    /// Values of the result's type.
     bias: Option<Vec<u8>>,
+    quantised: Option<Quantised>,
     alpha: f32,
     /// Factor of C, in front of the activation or behind it.
     beta: f32,
+}
+
+/// What operands of e4m3 have.
+pub struct Quantised {
+    pub scales: ScalesOf,
+    /// Whether the tensor cores sum over all of K.
+    pub fast_accum: bool,
 }
 
 impl Layer {
@@ -144,14 +168,15 @@ impl Layer {
         epilogue: &Epilogue,
         bias: Option<&TensorRef>,
         operands: &Operands,
+        quantised: Option<Quantised>,
         [alpha, beta]: [f32; 2],
     ) -> Result<Self, Error> {
         epilogue.check(&operands.problem)?;
-        let GemmProblem { n, ab, .. } = operands.problem;
+        let GemmProblem { n, out, .. } = operands.problem;
         let usage = |text: String| Err(Error::Usage(text));
         let bias = match (epilogue.bias, bias, operands.seed) {
-            (true, Some(bias), _) => Some(read(bias, ab, n)?),
-            (true, None, Some(seed)) => Some(encode(&normal(!seed, n as usize), ab)?),
+            (true, Some(bias), _) => Some(read(bias, out, n)?),
+            (true, None, Some(seed)) => Some(encode(&normal(!seed, n as usize), out)?),
             (true, None, None) => {
                 return usage(format!("--epilogue {epilogue}: give --bias FILE:TENSOR"));
             }
@@ -160,7 +185,7 @@ impl Layer {
             }
             (false, None, _) => None,
         };
-        Ok(Self { epilogue: epilogue.clone(), bias, alpha, beta })
+        Ok(Self { epilogue: epilogue.clone(), bias, quantised, alpha, beta })
     }
 
     /// Columns of the result.
@@ -188,10 +213,37 @@ impl Layer {
         operands: &Operands,
         which: Which<'_>,
     ) -> Result<(PlanInfo, Vec<u8>, f64), Error> {
-        match operands.problem.ab {
-            Dtype::F16 => self.run_as::<f16>(device, operands, which),
+        match (operands.problem.ab, &self.quantised) {
+            (_, Some(with)) => self.run_quantised(device, operands, with, which),
+            (Dtype::F16, _) => self.run_as::<f16>(device, operands, which),
             _ => self.run_as::<bf16>(device, operands, which),
         }
+    }
+
+    fn run_quantised(
+        &self,
+        device: &Device,
+        operands: &Operands,
+        Quantised { scales, fast_accum }: &Quantised,
+        which: Which<'_>,
+    ) -> Result<(PlanInfo, Vec<u8>, f64), Error> {
+        let upload = |values: &[f32]| device.upload(&encode(values, Dtype::F32)?);
+        let (a, b) = (upload(&scales.a.values)?, upload(&scales.b.values)?);
+        // The scales of a search are ones: its operands are small numbers.
+        let ones = |scales: &Scales| upload(&vec![1.0; scales.values.len()]);
+        let (one_a, one_b) = (ones(&scales.a)?, ones(&scales.b)?);
+        let (real, of_search) =
+            (OperandScales { a: &a, b: &b }, OperandScales { a: &one_a, b: &one_b });
+        let bias = self.bias.as_ref().map(|bias| device.upload(bias)).transpose()?;
+        let fusion = self.fusion(bias.as_ref());
+        let gemm = ScaledFusedGemm::scaled_fused(device, &warpipe::GEMM_IMAGE, *fast_accum)?;
+        let plan = planned(&gemm, &operands.problem, which, |bound, stream| {
+            bound.run_scaled_fused(of_search, fusion, stream)
+        })?;
+        let (d, seconds) = timed(device, operands, self.columns(&operands.problem), |a, b, d| {
+            plan.run_scaled_fused(a, b, d, real, fusion)
+        })?;
+        Ok((plan.describe().clone(), d, seconds))
     }
 
     fn run_as<T: FusedElement>(
@@ -225,21 +277,33 @@ impl Layer {
     /// Compares `d` with the layer in f64.
     pub fn judge(&self, operands: &Operands, d: &[u8]) -> Result<Judged, host::Error> {
         let GemmProblem { m, n, k, ab, out, .. } = operands.problem;
-        let values = |bytes: &[u8]| decode(bytes, ab);
-        let (a, b) = (values(&operands.a.data)?, values(&operands.b.data)?);
-        let c = operands.c.as_ref().map(|c| values(&c.data)).transpose()?;
-        let bias = self.bias.as_deref().map(values).transpose()?;
+        let values = |matrix: &Matrix, scales: Option<&Scales>| {
+            let mut values = decode(&matrix.data, ab)?;
+            if let Some(scales) = scales {
+                scales.apply(&mut values, matrix.cols as usize);
+            }
+            Ok::<_, host::Error>(values)
+        };
+        let scales = self.quantised.as_ref().map(|with| &with.scales);
+        let a = values(&operands.a, scales.map(|scales| &scales.a))?;
+        let b = values(&operands.b, scales.map(|scales| &scales.b))?;
+        let c = operands.c.as_ref().map(|c| values(c, None)).transpose()?;
+        let bias = self.bias.as_deref().map(|bias| decode(bias, out)).transpose()?;
         let Fusion { alpha, beta, activation, residual, .. } = self.fusion(None);
         let [m, n] = [m, n].map(|size| size as usize);
         let product = Product { m, n, k: k as usize, a: &a, b: &b, c: c.as_deref(), alpha, beta };
         let gated = self.epilogue.gated;
         let layer = Reference { product, bias: bias.as_deref(), activation, residual, gated };
-        let (check, bound) = (layer.check(&decode(d, out)?)?, bound(out, k));
+        let bound = match &self.quantised {
+            Some(with) => scaled::bound(out, with.fast_accum),
+            None => bound(out, k),
+        };
+        let check = layer.check(&decode(d, out)?)?;
         Ok(Judged { check, bound, passed: check.below(bound) })
     }
 }
 
-/// Reads the bias: N values of the operands' type.
+/// Reads the bias: N values of the result's type.
 fn read(bias: &TensorRef, dtype: Dtype, n: u64) -> Result<Vec<u8>, Error> {
     let tensor = tensor_file::read(bias)?;
     let name = tensor.name;

@@ -10,10 +10,10 @@ use super::operands::{file_dtype, free_memory};
 use super::output::Output;
 use super::progress::Progress;
 use super::say;
+use host::Device;
 use host::data::{decode, encode, normal};
 use host::gemm::{Gemm, Layout, Order, Strided, StridedInfo, StridedPlan, StridedProblem};
 use host::reference::StridedProduct;
-use host::{Device, View};
 use isa::kernel::Dtype;
 use serde::Serialize;
 use std::fmt;
@@ -51,11 +51,12 @@ impl Options {
         self.layout.is_some() || self.batch.is_some() || self.column_major
     }
 
-    /// The product that they describe, and whether B is shared.
+    /// The product that they describe, without C, and whether B is shared.
     pub fn problem(&self, [m, n, k]: [u64; 3], dtype: Dtype) -> (StridedProblem, bool) {
         let (layout, order) = self.in_memory();
         let batch = self.batch.unwrap_or(1);
-        (StridedProblem { batch, m, n, k, dtype, layout, order }, self.broadcast_b)
+        let beta_c = false;
+        (StridedProblem { batch, m, n, k, dtype, layout, order, beta_c }, self.broadcast_b)
     }
 }
 
@@ -70,6 +71,7 @@ pub enum Source {
         options: Options,
         a: TensorRef,
         b: TensorRef,
+        c: Option<TensorRef>,
     },
 }
 
@@ -79,6 +81,8 @@ pub struct Run {
     /// The file of the result, checked before any work.
     pub out: Option<Output>,
     pub alpha: f32,
+    /// Factor of C.
+    pub beta: f32,
     pub device: DeviceArg,
     pub check: bool,
     pub json: bool,
@@ -91,6 +95,7 @@ struct Report {
     plan: StridedInfo,
     broadcast_b: bool,
     alpha: f32,
+    beta: f32,
     /// Seconds from the launch to its end.
     seconds: f64,
     simulated: bool,
@@ -101,7 +106,7 @@ struct Report {
 impl Run {
     /// Runs the command.
     pub fn run(&self) -> Result<(), Error> {
-        let alpha = self.alpha;
+        let factors @ [alpha, beta] = [self.alpha, self.beta];
         if let Source::Generated { problem: (problem, _), .. } = &self.source {
             check_memory(problem)?;
         }
@@ -111,16 +116,17 @@ impl Run {
             Source::Generated { problem, seed } => progress
                 .step("generating the operands", || Operands::generate(*problem, *seed))
                 .map_err(Error::from)?,
-            Source::Files { options, a, b } => {
-                progress.step("reading the operands", || Operands::read(options, a, b))?
+            Source::Files { options, a, b, c } => {
+                let read = || Operands::read(options, a, b, c.as_ref());
+                progress.step("reading the operands", read)?
             }
         };
         let Operands { problem, broadcast_b, .. } = operands;
         let plan = Gemm::strided(&device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
         let what = format!("multiplying on {}", device.describe());
-        let (d, seconds) = progress.step(&what, || operands.run(&device, &plan, alpha))?;
+        let (d, seconds) = progress.step(&what, || operands.run(&device, &plan, factors))?;
         let check = if self.check {
-            let judge = || operands.judge(&d, alpha);
+            let judge = || operands.judge(&d, factors);
             Some(progress.step("comparing with f64 products", judge)?)
         } else {
             None
@@ -138,6 +144,7 @@ impl Run {
             plan: plan.describe().clone(),
             broadcast_b,
             alpha,
+            beta,
             seconds,
             simulated: device.is_sim(),
             check,
@@ -156,10 +163,11 @@ pub struct Operands {
     batched: bool,
     a: Vec<u8>,
     b: Vec<u8>,
+    c: Option<Vec<u8>>,
 }
 
 impl Operands {
-    /// Makes A and B. The values are those of `warpipe gemm` without a layout.
+    /// Makes A, B and C. The values are those of `warpipe gemm` without a layout.
     pub fn generate(
         (problem, broadcast_b): (StridedProblem, bool),
         seed: u64,
@@ -172,16 +180,24 @@ impl Operands {
             encode(&normal(seed, count as usize), problem.dtype)
         };
         let (a, b) = (make(0, 'A')?, make(1, 'B')?);
-        Ok(Self { problem, broadcast_b, batched: problem.batch != 1, a, b })
+        let c = if problem.beta_c { Some(make(2, 'C')?) } else { None };
+        Ok(Self { problem, broadcast_b, batched: problem.batch != 1, a, b, c })
     }
 
-    /// Reads A and B, whose shapes say the product.
-    fn read(options: &Options, a: &TensorRef, b: &TensorRef) -> Result<Self, Error> {
+    /// Reads A, B and C. The shapes of A and B say the product.
+    fn read(
+        options: &Options,
+        a: &TensorRef,
+        b: &TensorRef,
+        c: Option<&TensorRef>,
+    ) -> Result<Self, Error> {
         let (layout, order) = options.in_memory();
         let files::Product { problem, broadcast_b, batched, a, b } =
             files::read(layout, order, a, b)?;
+        let problem = StridedProblem { beta_c: c.is_some(), ..problem };
         check_memory(&problem)?;
-        Ok(Self { problem, broadcast_b, batched, a, b })
+        let c = c.map(|c| files::read_c(&problem, batched, c)).transpose()?;
+        Ok(Self { problem, broadcast_b, batched, a, b, c })
     }
 
     /// Runs the products. Returns D and the seconds of the run.
@@ -189,52 +205,41 @@ impl Operands {
         &self,
         device: &Device,
         plan: &StridedPlan,
-        alpha: f32,
+        [alpha, beta]: [f32; 2],
     ) -> Result<(Vec<u8>, f64), host::Error> {
         let problem = &self.problem;
-        let upload = |operand, bytes: &[u8]| {
-            let width = problem.lines(operand)[1] as usize * problem.dtype.size();
-            let (bytes, pitch) = padded(bytes, width);
-            Ok::<_, host::Error>((device.upload(&bytes)?, pitch))
-        };
-        let ((a, a_pitch), (b, b_pitch)) = (upload('A', &self.a)?, upload('B', &self.b)?);
+        let (a, b) = (device.upload(&self.a)?, device.upload(&self.b)?);
+        let c = self.c.as_ref().map(|c| device.upload(c)).transpose()?;
         let mut d = device.alloc(problem.bytes('D') as usize)?;
         // All bits set is NaN, so that the check finds elements that are not written.
         d.fill(0xff)?;
-        let a = Strided::from(View::new(&a).pitch(a_pitch));
-        let b = Strided::from(View::new(&b).pitch(b_pitch));
+        let b = Strided::from(&b);
         let b = if self.broadcast_b { b.broadcast() } else { b };
         device.synchronize()?;
         let start = Instant::now();
-        plan.run(a, b, &mut d, alpha)?;
+        plan.run(&a, b, c.as_ref().map(Strided::from), &mut d, alpha, beta)?;
         device.synchronize()?;
         let seconds = start.elapsed().as_secs_f64();
         Ok((d.to_vec()?, seconds))
     }
 
     /// Compares `d` with the products in f64.
-    pub fn judge(&self, d: &[u8], alpha: f32) -> Result<Judged, host::Error> {
+    pub fn judge(&self, d: &[u8], [alpha, beta]: [f32; 2]) -> Result<Judged, host::Error> {
         let problem = self.problem;
         let values = |bytes: &[u8]| decode(bytes, problem.dtype);
         let (a, b, d) = (values(&self.a)?, values(&self.b)?, values(d)?);
-        let check = StridedProduct { problem, a: &a, b: &b, alpha }.check(&d)?;
+        let c = self.c.as_deref().map(values).transpose()?;
+        let product = StridedProduct { problem, a: &a, b: &b, c: c.as_deref(), alpha, beta };
+        let check = product.check(&d)?;
         let bound = bound(problem.dtype, problem.k);
         Ok(Judged { check, bound, passed: check.below(bound) })
     }
 }
 
-/// Lines of `width` bytes, each padded to a multiple of 16 bytes, which TMA requires, and that multiple.
-fn padded(bytes: &[u8], width: usize) -> (Vec<u8>, u64) {
-    let pitch = width.next_multiple_of(16);
-    let lines = bytes.chunks_exact(width.max(1));
-    // Padding that is read by mistake is NaN.
-    let line = |line: &[u8]| [line, &vec![0xff; pitch - width]].concat();
-    (lines.flat_map(line).collect(), pitch as u64)
-}
-
 /// Checks that the host has memory for the operands.
 pub fn check_memory(problem: &StridedProblem) -> Result<(), Error> {
-    let need = ['A', 'B', 'D'].iter().fold(0, |sum: u64, &o| sum.saturating_add(problem.bytes(o)));
+    let operands = if problem.beta_c { &['A', 'B', 'C', 'D'][..] } else { &['A', 'B', 'D'] };
+    let need = operands.iter().fold(0, |sum: u64, &o| sum.saturating_add(problem.bytes(o)));
     match free_memory() {
         Some(have) if need > have => {
             let StridedProblem { m, n, k, .. } = *problem;
@@ -248,7 +253,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.plan)?;
         let shared = if self.broadcast_b { ", one B for all" } else { "" };
-        writeln!(f, "  alpha {}{shared}", self.alpha)?;
+        writeln!(f, "  alpha {}, beta {}{shared}", self.alpha, self.beta)?;
         if self.simulated {
             let seconds = self.seconds;
             writeln!(f, "time    {seconds:.2} s on the model (this says nothing about a GPU)")?;

@@ -1,6 +1,7 @@
-//! A batch of products of tensors: `bmm` in terms of the GEMM's A, B and D, each in the layout in which it lies.
+//! A batch of products of tensors: `bmm` in terms of the GEMM's A, B, C and D, each in the layout in which it lies.
 //!
-//! Nothing here touches memory, and nothing is copied: a tensor whose strides the GEMM can't use is refused.
+//! Nothing here touches memory. A tensor without adjacent elements is refused; the plan copies those that TMA can't read for
+//! another reason.
 
 use crate::layout::{Element, Place, View};
 use crate::refusal::Refusal;
@@ -33,6 +34,8 @@ pub struct Products {
     pub place: Place,
     /// `a` [batch, M, K], `b` [batch, K, N] and `out` [batch, M, N].
     pub tensors: [Batch; 3],
+    /// `c` [batch, M, N], which lies as `out` does.
+    pub c: Option<Batch>,
 }
 
 /// Batch, rows and columns of a tensor of two or three dimensions, with their strides. Two dimensions are one matrix.
@@ -48,8 +51,13 @@ fn dims(name: &'static str, view: &View) -> Result<[(u64, u64); 3], Refusal> {
 }
 
 impl Batch {
-    /// The matrices of a tensor, of which `batch` products use one each.
-    fn of(name: &'static str, view: &View, batch: u64) -> Result<Self, Refusal> {
+    /// The matrices of a tensor, of which `batch` products use one each. Its lines are rows or columns, or what is asked for.
+    fn of(
+        name: &'static str,
+        view: &View,
+        batch: u64,
+        asked: Option<bool>,
+    ) -> Result<Self, Refusal> {
         let [(matrices, stride), rows, columns] = dims(name, view)?;
         let size = view.element.size();
         // Lines along the last dimension, or along the one before it. Where a dimension of one element allows both, the
@@ -60,13 +68,17 @@ impl Batch {
         let aligned = |&((lines, pitch), ..): &((u64, u64), (u64, u64), bool)| {
             lines <= 1 || (pitch * size).is_multiple_of(16)
         };
-        let mut fitting = both.into_iter().filter(adjacent);
+        let asked_for =
+            |&(.., by_columns): &(_, _, bool)| asked.is_none_or(|asked| asked == by_columns);
+        let mut fitting = both.into_iter().filter(adjacent).filter(asked_for);
         let best = fitting.clone().find(aligned).or_else(|| fitting.next());
         let Some(((lines, pitch), (elements, _), by_columns)) = best else {
-            return Err(view.refuse(
-                name,
-                "one of its last two strides must be 1; copy it, e.g. with .contiguous()",
-            ));
+            let what = match asked {
+                None => "one of its last two strides must be 1; copy it, e.g. with .contiguous()",
+                Some(false) => "its last stride must be 1, as that of the result",
+                Some(true) => "its last stride but one must be 1, as that of the result",
+            };
+            return Err(view.refuse(name, what));
         };
         let stride = if matrices == 1 { 0 } else { stride };
         let last = |count: u64, step: u64| count.saturating_sub(1).saturating_mul(step);
@@ -84,16 +96,18 @@ impl Batch {
     }
 }
 
-/// Checks the tensors of `out = a @ b`, matrix by matrix. A single matrix is used for all products.
+/// Checks the tensors of `out = alpha * a @ b + beta * c`, matrix by matrix. A single matrix is used for all products.
 ///
 /// # Errors
-/// A [`Refusal`] for sizes, types, places or strides that the GEMM cannot use, and for an `out` that overlaps an operand.
-pub fn check(a: &View, b: &View, out: &View) -> Result<Products, Refusal> {
+/// A [`Refusal`] for sizes, types, places or strides that the GEMM cannot use, and for an `out` that overlaps an operand. `c` may
+/// be `out` itself.
+pub fn check(a: &View, b: &View, c: Option<&View>, out: &View) -> Result<Products, Refusal> {
     if ![Element::BF16, Element::F16].contains(&a.element) {
         let need = "float16 or bfloat16".into();
         return Err(Refusal::Element { name: "a", have: a.element, need });
     }
-    for (name, tensor) in [("b", b), ("out", out)] {
+    for (name, tensor) in [("b", Some(b)), ("c", c), ("out", Some(out))] {
+        let Some(tensor) = tensor else { continue };
         if tensor.element != a.element {
             let need = format!("{}, the type of a,", a.element);
             return Err(Refusal::Element { name, have: tensor.element, need });
@@ -120,6 +134,14 @@ pub fn check(a: &View, b: &View, out: &View) -> Result<Products, Refusal> {
         let what = format!("the result is [{wide}, {m}, {n}]");
         return Err(Refusal::Shape { name: "out", shape: out.shape.to_string(), what });
     }
+    if let Some(c) = c {
+        let [(c_batch, _), (rows, _), (columns, _)] = dims("c", c)?;
+        if [rows, columns] != [m, n] || ![1, batch].contains(&c_batch) {
+            let what =
+                format!("[{batch}, {m}, {n}], as the result, or one matrix for all is right");
+            return Err(Refusal::Shape { name: "c", shape: c.shape.to_string(), what });
+        }
+    }
     if out.readonly {
         return Err(Refusal::ReadOnly);
     }
@@ -127,15 +149,22 @@ pub fn check(a: &View, b: &View, out: &View) -> Result<Products, Refusal> {
         return Err(out.refuse("out", "its elements overlap"));
     }
     let (out_start, out_end) = out.range();
-    for (name, input) in [("a", a), ("b", b)] {
+    for (name, input) in [("a", Some(a)), ("b", Some(b)), ("c", c)] {
+        let Some(input) = input else { continue };
+        let lies = |view: &View| (view.addr, view.shape, view.strides);
+        if name == "c" && lies(input) == lies(out) {
+            continue;
+        }
         let (start, end) = input.range();
         if start != end && out_start != out_end && out_start < end && start < out_end {
             return Err(Refusal::Alias { name, start, end, out_start, out_end });
         }
     }
-    let tensors =
-        [Batch::of("a", a, batch)?, Batch::of("b", b, batch)?, Batch::of("out", out, batch)?];
-    Ok(Products { sizes: [batch, m, n, k], element: a.element, place: a.place, tensors })
+    let of = |name, view| Batch::of(name, view, batch, None);
+    let tensors = [of("a", a)?, of("b", b)?, of("out", out)?];
+    let lines = Some(tensors[2].by_columns);
+    let c = c.map(|c| Batch::of("c", c, batch, lines)).transpose()?;
+    Ok(Products { sizes: [batch, m, n, k], element: a.element, place: a.place, tensors, c })
 }
 
 #[cfg(test)]
@@ -165,8 +194,13 @@ mod tests {
         let out = packed(1 << 30, &[3, 16, 24]);
         // `a` as it is, `b` a transposed view.
         let (a, b) = (packed(0x1000, &[3, 16, 40]), view(1 << 20, &[3, 40, 24], &[960, 1, 40]));
-        let products = check(&a, &b, &out).unwrap();
-        assert_eq!(products.sizes, [3, 16, 24, 40]);
+        // One matrix of `c` for all, and `out` as `c`.
+        for (c, stride) in [(packed(1 << 21, &[16, 24]), 0), (out, 2 * 16 * 24)] {
+            let c = check(&a, &b, Some(&c), &out).unwrap().c.unwrap();
+            assert_eq!((c.by_columns, c.pitch, c.stride), (false, 48, stride));
+        }
+        let products = check(&a, &b, None, &out).unwrap();
+        assert_eq!((products.sizes, products.c), ([3, 16, 24, 40], None));
         let [a, b, out] = products.tensors;
         assert_eq!((a.by_columns, a.lines, a.pitch, a.stride), (false, [16, 40], 80, 1280));
         assert_eq!((b.by_columns, b.lines, b.pitch, b.stride), (true, [24, 40], 80, 1920));
@@ -181,7 +215,7 @@ mod tests {
             packed(1 << 20, &[1, 40, 24]),
             view(1 << 20, &[3, 40, 24], &[0, 24, 1]),
         ] {
-            let b = check(&a, &b, &out).unwrap().tensors[1];
+            let b = check(&a, &b, None, &out).unwrap().tensors[1];
             assert_eq!((b.by_columns, b.stride, b.bytes), (false, 0, 40 * 24 * 2));
         }
     }
@@ -189,8 +223,8 @@ mod tests {
     #[test]
     fn a_dimension_of_one_element_has_any_stride() {
         // A column [40, 1]: 40 lines of one element would have a pitch of 2 bytes.
-        let column =
-            check(&packed(0, &[8, 40]), &packed(1 << 20, &[40, 1]), &packed(1 << 30, &[8, 1]));
+        let (a, b) = (packed(0, &[8, 40]), packed(1 << 20, &[40, 1]));
+        let column = check(&a, &b, None, &packed(1 << 30, &[8, 1]));
         let b = column.unwrap().tensors[1];
         assert_eq!((b.by_columns, b.lines), (true, [1, 40]));
     }
@@ -199,7 +233,14 @@ mod tests {
     fn what_is_refused() {
         let (a, b) = (packed(0x1000, &[3, 16, 40]), packed(1 << 20, &[3, 40, 24]));
         let out = packed(1 << 30, &[3, 16, 24]);
-        let text = |a: &View, b: &View, out: &View| check(a, b, out).unwrap_err().to_string();
+        let text = |a: &View, b: &View, out: &View| check(a, b, None, out).unwrap_err().to_string();
+        let with = |c: &View| check(&a, &b, Some(c), &out).unwrap_err().to_string();
+        assert!(
+            with(&packed(1 << 21, &[2, 16, 24])).contains("[3, 16, 24], as the result, or one")
+        );
+        assert!(with(&packed(1 << 30, &[16, 24])).contains("overlap c"));
+        let turned = view(1 << 21, &[3, 16, 24], &[384, 1, 16]);
+        assert!(with(&turned).contains("its last stride must be 1, as that of the result"));
         assert!(
             text(&a, &packed(1 << 20, &[2, 40, 24]), &out)
                 .contains("as many matrices, or one for all")

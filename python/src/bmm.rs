@@ -1,4 +1,4 @@
-//! Batches of products, and products of transposed tensors, without copies.
+//! Batches of products, and products of transposed tensors.
 
 use crate::batch::{Batch, Products, check};
 use crate::engine;
@@ -19,41 +19,42 @@ use warpipe::host::{self, Buffer, Device, Stream};
 
 /// The host crate's description of a batch of products.
 fn problem(products: &Products) -> StridedProblem {
-    let Products { sizes: [batch, m, n, k], element, tensors: [a, b, out], .. } = *products;
+    let Products { sizes: [batch, m, n, k], element, tensors: [a, b, out], c, .. } = *products;
     let major = |k_major| if k_major { Major::K } else { Major::Mn };
     // The rows of `a` are lines along K, and so are the columns of `b`.
     let layout = Layout { a: major(!a.by_columns), b: major(b.by_columns) };
     let order = if out.by_columns { Order::ColumnMajor } else { Order::RowMajor };
-    StridedProblem { batch, m, n, k, dtype: dtype(element), layout, order }
+    let (dtype, beta_c) = (dtype(element), c.is_some());
+    StridedProblem { batch, m, n, k, dtype, layout, order, beta_c }
 }
 
-/// out = a @ b, matrix by matrix, in the layouts in which the tensors lie.
+/// out = alpha * a @ b + beta * c, matrix by matrix, in the layouts in which the tensors lie.
 ///
-/// `a` is [batch, M, K] or [M, K], `b` [batch, K, N] or [K, N], and `out` [batch, M, N] or [M, N]. `stream` is a `CUstream`;
+/// `a` is [batch, M, K] or [M, K], `b` [batch, K, N] or [K, N], and `c` and `out` are [batch, M, N] or [M, N]. `stream` is a `CUstream`;
 /// tensors of the host go to the SM model.
 #[pyfunction]
 pub fn bmm(
     py: Python<'_>,
     a: &Bound<'_, PyAny>,
     b: &Bound<'_, PyAny>,
+    c: Option<&Bound<'_, PyAny>>,
+    factors: [f32; 2],
     out: &Bound<'_, PyAny>,
     stream: i64,
 ) -> PyResult<()> {
     let mut tensors = Imports::new(py, stream);
     let (a, b) = (&tensors.view("a", a)?, &tensors.view("b", b)?);
+    let c = c.map(|c| tensors.view("c", c)).transpose()?;
     let out = &tensors.view("out", out)?;
-    let products = check(a, b, out).map_err(|e| refuse(&e))?;
+    let products = check(a, b, c.as_ref(), out).map_err(|e| refuse(&e))?;
     match products.place {
         // SAFETY: the tensors were checked, and the caller holds them.
-        Place::Host => unsafe { on_host(py, &products, [a, b], out) },
-        Place::Cuda(device) => on_gpu(&products, device, stream as u64),
+        Place::Host => unsafe {
+            on_host(py, &products, [Some(a), Some(b), c.as_ref()], factors, out)
+        },
+        Place::Cuda(device) => on_gpu(&products, factors, device, stream as u64),
         Place::Other(_) => Err(refuse(&Refusal::Device { name: "a", place: products.place })),
     }
-}
-
-/// Bytes of a line in the model's memory.
-fn padded(matrices: &Batch, size: u64) -> u64 {
-    (matrices.lines[1] * size).next_multiple_of(16)
 }
 
 /// Computes products of tensors of the host on the model, in the same layouts.
@@ -64,34 +65,35 @@ fn padded(matrices: &Batch, size: u64) -> u64 {
 unsafe fn on_host(
     py: Python<'_>,
     products: &Products,
-    operands: [&View; 2],
+    operands: [Option<&View>; 3],
+    [alpha, beta]: [f32; 2],
     out: &View,
 ) -> PyResult<()> {
     let (problem, size) = (problem(products), products.element.size());
     let dimensions =
         |batch: &Batch| if batch.by_columns { Dimensions::Columns } else { Dimensions::Rows };
     let [of_a, of_b, of_out] = products.tensors;
+    let of = [Some(of_a), Some(of_b), products.c];
     // SAFETY: the caller's contract.
     let read = |view: &View, batch: &Batch| unsafe { gather(view, dimensions(batch)) };
-    let values = [read(operands[0], &of_a), read(operands[1], &of_b)];
+    let values: Vec<(Vec<u8>, Batch)> = operands
+        .into_iter()
+        .zip(of)
+        .filter_map(|(view, batch)| Some((read(view?, &batch?), batch?)))
+        .collect();
     let multiply = |device: &Device| {
         let plan = Gemm::strided(device, &warpipe::GEMM_IMAGE)?.plan(&problem)?;
-        let upload = |bytes: &[u8], batch: &Batch| {
-            let (width, pitch) = ((batch.lines[1] * size) as usize, padded(batch, size) as usize);
-            let line = |line: &[u8]| [line, &vec![0; pitch - width]].concat();
-            device.upload(&bytes.chunks_exact(width.max(1)).flat_map(line).collect::<Vec<_>>())
-        };
-        let (a, b) = (upload(&values[0], &of_a)?, upload(&values[1], &of_b)?);
-        let view = |buffer: &Buffer, batch: &Batch, matrices: &[u8]| {
-            let pitch = padded(batch, size);
-            let view = Strided::from(host::View::new(buffer).pitch(pitch));
+        let upload = |(bytes, batch): &(Vec<u8>, Batch)| {
+            let matrices = Strided::from(&device.upload(bytes)?);
             // A matrix for each product, or one for all.
-            let one = matrices.len() as u64 == batch.lines[0] * batch.lines[1] * size;
-            if one { view.broadcast() } else { view }
+            let one = bytes.len() as u64 == batch.lines[0] * batch.lines[1] * size;
+            Ok::<_, host::Error>(if one { matrices.broadcast() } else { matrices })
         };
-        let (a, b) = (view(&a, &of_a, &values[0]), view(&b, &of_b, &values[1]));
+        let mut operands = values.iter().map(upload).collect::<Result<Vec<_>, _>>()?.into_iter();
         let mut d = device.alloc(problem.bytes('D') as usize)?;
-        plan.run(a, b, &mut d, 1.0)?;
+        if let (Some(a), Some(b), c) = (operands.next(), operands.next(), operands.next()) {
+            plan.run(a, b, c, &mut d, alpha, beta)?;
+        }
         d.to_vec()
     };
     let d = py.detach(|| on_the_model(|model| multiply(&model.device))).map_err(|e| raise(&e))?;
@@ -156,20 +158,21 @@ fn plan(
 }
 
 /// Queues products on a stream of the GPU.
-fn on_gpu(products: &Products, ordinal: i32, stream: u64) -> PyResult<()> {
+fn on_gpu(products: &Products, factors: [f32; 2], ordinal: i32, stream: u64) -> PyResult<()> {
     let device = engine::device(ordinal)?;
     // SAFETY: the caller's library works on this stream at this moment. It is used during this call, and by plans that
     // have a workspace only as a name to compare with.
     let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
     let stream = stream.map_err(|e| raise(&e))?;
     let plan = plan(&device, ordinal, &problem(products), &stream)?;
-    run(&plan, &device, products, &stream).map_err(|e| raise(&e))
+    run(&plan, &device, products, factors, &stream).map_err(|e| raise(&e))
 }
 
 fn run(
     plan: &StridedPlan,
     device: &Device,
     products: &Products,
+    [alpha, beta]: [f32; 2],
     stream: &Stream,
 ) -> Result<(), host::Error> {
     let [a, b, out] = &products.tensors;
@@ -182,5 +185,6 @@ fn run(
     };
     let d = host::ViewMut::new(&mut buffer(out)?).pitch(out.pitch);
     let d = StridedMut::from(d).batch_stride(out.stride);
-    plan.bind(view(a)?, view(b)?, d)?.run(1.0, stream)
+    let c = products.c.as_ref().map(view).transpose()?;
+    plan.bind(view(a)?, view(b)?, c, d)?.run(alpha, beta, stream)
 }

@@ -1,4 +1,4 @@
-//! Products of the GEMM's other types: e5m2, results of e4m3, 8-bit integers, and float32 as tf32.
+//! Products of the GEMM's other types: e5m2, results of e4m3, 8-bit integers, and float32 as tf32; and linear layers of e4m3.
 
 use crate::engine;
 use crate::interchange::Imports;
@@ -14,11 +14,13 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 use warpipe::gpu_kernels::gemm::Scaled;
+use warpipe::gpu_kernels::gemm::fused::ScaledPerColBiasEltAct;
+use warpipe::gpu_kernels::gemm::fusion::EltAct;
 use warpipe::gpu_kernels::gemm::integer::IntLinear;
 use warpipe::gpu_kernels::gemm::quantised::ScaledAmax;
 use warpipe::host::gemm::{
-    BoundGemm, Gemm, GemmPlan, GemmProblem, Int8Gemm, OperandScales, QuantisedGemm, ResultScale,
-    ScaledGemm,
+    BoundGemm, Fusion, Gemm, GemmPlan, GemmProblem, Int8Gemm, OperandScales, QuantisedGemm,
+    ResultScale, ScaledFusedGemm, ScaledGemm,
 };
 use warpipe::host::{self, Buffer, Device, Dtype, Stream, View as Rows, ViewMut};
 
@@ -48,10 +50,17 @@ fn carrier(dtype: Dtype) -> Element {
     }
 }
 
-/// out = (scale_a * a) @ (scale_b * b), times `scale_result`, in these types.
+/// Values beside the matrices: their names, in the order of `typed_mm`'s list.
+const VALUES: [&str; 5] = ["scale_a", "scale_b", "scale_result", "amax", "bias"];
+/// The place of `amax` in it.
+const AMAX: usize = 3;
+/// The place of `bias` in it.
+const BIAS: usize = 4;
+
+/// out = activation((scale_a * a) @ (scale_b * b) + bias), times `scale_result`, in these types.
 ///
 /// `a` is [M, K], and `b` [K, N] has adjacent columns. 8-bit floats come as uint8. `amax` is raised to the largest magnitude
-/// of the result before `scale_result`. `stream` is a `CUstream`; tensors of the host go to the SM model.
+/// of the result before `scale_result`. `values` may end before `bias`. Bias and activation are for e4m3 with a result of bf16. `stream` is a `CUstream`; tensors of the host go to the SM model.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // A private function between two files.
 #[allow(clippy::needless_pass_by_value)] // Python hands over owned lists.
@@ -59,24 +68,25 @@ pub fn typed_mm(
     py: Python<'_>,
     a: &Bound<'_, PyAny>,
     b: &Bound<'_, PyAny>,
-    scales: Vec<Option<Bound<'_, PyAny>>>,
+    values: Vec<Option<Bound<'_, PyAny>>>,
     out: &Bound<'_, PyAny>,
     types: [String; 3],
     use_fast_accum: bool,
+    activation: Option<&str>,
     stream: i64,
 ) -> PyResult<()> {
     let mut tensors = Imports::new(py, stream);
     let (a, b) = (tensors.view("a", a)?, tensors.view("b", b)?);
     let out = tensors.view("out", out)?;
-    let mut values = [None; 4];
-    let names = ["scale_a", "scale_b", "scale_result", "amax"];
-    for ((value, name), scale) in values.iter_mut().zip(names).zip(&scales) {
-        *value = scale.as_ref().map(|scale| tensors.view(name, scale)).transpose()?;
+    let mut views = [None; VALUES.len()];
+    for ((view, name), value) in views.iter_mut().zip(VALUES).zip(&values) {
+        *view = value.as_ref().map(|value| tensors.view(name, value)).transpose()?;
     }
+    let values = views;
     let [ab, b_type, out_type] = [dtype(&types[0])?, dtype(&types[1])?, dtype(&types[2])?];
     let types = [ab, b_type, out_type];
-    let call =
-        Call::check([&a, &b, &out], &values, types, use_fast_accum).map_err(|e| refuse(&e))?;
+    let call = Call::check([&a, &b, &out], &values, types, use_fast_accum, activation);
+    let call = call.map_err(|e| refuse(&e))?;
     match a.place {
         // SAFETY: the tensors were checked, and the caller holds them.
         Place::Host => unsafe { call.run_on_the_model(py, [&a, &b], &out, &values) },
@@ -91,6 +101,8 @@ struct Key {
     problem: GemmProblem,
     b: Dtype,
     use_fast_accum: bool,
+    /// Whether there is a bias or an activation.
+    layer: bool,
 }
 
 /// A call that was checked.
@@ -99,17 +111,27 @@ struct Call {
     a: Matrix,
     b: Matrix,
     out: Matrix,
-    /// Addresses and numbers of the values of `scale_a`, `scale_b`, `scale_result` and `amax`.
-    values: [Option<(u64, u64)>; 4],
+    /// Addresses and numbers of the [`VALUES`].
+    values: [Option<(u64, u64)>; VALUES.len()],
+    activation: EltAct,
 }
 
 impl Call {
     fn check(
         [a, b, out]: [&View; 3],
-        values: &[Option<View>; 4],
+        values: &[Option<View>; VALUES.len()],
         types: [Dtype; 3],
         use_fast_accum: bool,
+        activation: Option<&str>,
     ) -> Result<Self, Refusal> {
+        let layer = values[BIAS].is_some() || activation.is_some();
+        let activation = activation.map_or(Ok(EltAct::IDENTITY), |name| {
+            let found = EltAct::NAMES.iter().find(|(known, _)| *known == name);
+            found.map(|(_, activation)| *activation).ok_or_else(|| {
+                let (have, need) = (format!("{name:?}"), "None, relu, silu, gelu or gelu-tanh");
+                Refusal::Option { name: "activation", have, need }
+            })
+        })?;
         for ((name, view), dtype) in [("a", a), ("b", b), ("out", out)].into_iter().zip(types) {
             let need = carrier(dtype);
             if view.element != need {
@@ -132,21 +154,29 @@ impl Call {
         if out.shape.as_slice() != [m as i64, n as i64] {
             return Err(shape("out", out, format!("the result is [{m}, {n}]")));
         }
-        if out.readonly || values[3].is_some_and(|amax| amax.readonly) {
+        if out.readonly || values[AMAX].is_some_and(|amax| amax.readonly) {
             return Err(Refusal::ReadOnly);
         }
-        let mut counted = [None; 4];
-        let names = ["scale_a", "scale_b", "scale_result", "amax"];
+        let mut counted = [None; VALUES.len()];
         for (i, ((count, view), right)) in
-            counted.iter_mut().zip(values).zip([m, n, 1, 1]).enumerate()
+            counted.iter_mut().zip(values).zip([m, n, 1, 1, n]).enumerate()
         {
-            let (name, Some(view)) = (names[i], view) else { continue };
+            let (name, Some(view)) = (VALUES[i], view) else { continue };
             let number = view.shape.as_slice().iter().map(|&size| size as u64).product::<u64>();
-            if view.element != Element::F32 {
-                return Err(Refusal::Element { name, have: view.element, need: "float32".into() });
+            let need = if i == BIAS { Element::BF16 } else { Element::F32 };
+            if view.element != need {
+                let need = need.to_string();
+                return Err(Refusal::Element { name, have: view.element, need });
             }
             if view.place != a.place {
                 return Err(Refusal::Place { name, have: view.place, first: "a", need: a.place });
+            }
+            if i == BIAS && number != n {
+                return Err(shape(
+                    name,
+                    view,
+                    format!("{n} values are right, one for each column"),
+                ));
             }
             if number != 1 && number != right {
                 return Err(shape(name, view, format!("1 value is right, or {right} of rows")));
@@ -156,7 +186,7 @@ impl Call {
             }
             *count = Some((view.addr, number));
         }
-        let inputs = [("a", Some(a)), ("b", Some(b)), ("amax", values[3].as_ref())];
+        let inputs = [("a", Some(a)), ("b", Some(b)), ("amax", values[AMAX].as_ref())];
         let (out_start, out_end) = out.range();
         for (name, input) in inputs {
             let Some((start, end)) = input.map(View::range) else { continue };
@@ -166,8 +196,8 @@ impl Call {
         }
         let [ab, b_type, out] = types;
         let problem = GemmProblem { m, n, k, ab, out, beta_c: false };
-        let key = Key { problem, b: b_type, use_fast_accum };
-        Ok(Self { key, a: a_rows, b: b_rows, out: out_rows, values: counted })
+        let key = Key { problem, b: b_type, use_fast_accum, layer };
+        Ok(Self { key, a: a_rows, b: b_rows, out: out_rows, values: counted, activation })
     }
 
     /// Queues the product on a stream of a GPU. The first call of a kind plans it and loads its kernel.
@@ -183,20 +213,20 @@ impl Call {
             // SAFETY: the caller holds the tensors during this call. Their library frees them in the order of the stream.
             let ([a, b, mut d], mut values) = unsafe {
                 let memory = |m: &Matrix| Buffer::from_raw(&device, m.addr, m.span() as usize);
-                let value = |value: Option<(u64, u64)>| {
+                let value = |value: Option<(u64, u64)>, size: usize| {
                     value
-                        .map(|(addr, n)| Buffer::from_raw(&device, addr, 4 * n as usize))
+                        .map(|(addr, n)| Buffer::from_raw(&device, addr, size * n as usize))
                         .transpose()
                 };
-                let [x, y, z, w] = self.values;
+                let [x, y, z, w, v] = self.values;
                 (
                     [memory(&self.a)?, memory(&self.b)?, memory(&self.out)?],
-                    [value(x)?, value(y)?, value(z)?, value(w)?],
+                    [value(x, 4)?, value(y, 4)?, value(z, 4)?, value(w, 4)?, value(v, 2)?],
                 )
             };
             let (a, b) = (Rows::new(&a).pitch(self.a.pitch), Rows::new(&b).pitch(self.b.pitch));
             let d = ViewMut::new(&mut d).pitch(self.out.pitch);
-            plan.launch(&device, [a, b], d, &mut values, &stream)
+            plan.launch(&device, [a, b], d, (&mut values, self.activation), &stream)
         };
         launch().map_err(|e| raise(&e))
     }
@@ -211,34 +241,35 @@ impl Call {
         py: Python<'_>,
         [a, b]: [&View; 2],
         out: &View,
-        views: &[Option<View>; 4],
+        views: &[Option<View>; VALUES.len()],
     ) -> PyResult<()> {
         // SAFETY: the caller's contract.
         let (a, b) = unsafe { (gather(a, Order::Rows), gather(b, Order::Columns)) };
         // SAFETY: the caller's contract.
         let gathered = |view: &View| unsafe { gather(view, Order::Rows) };
         let values = views.each_ref().map(|view| view.as_ref().map(gathered));
-        let (key, bytes) = (self.key, self.key.problem.bytes('D') as usize);
+        let (key, activation) = (self.key, self.activation);
+        let bytes = key.problem.bytes('D') as usize;
         let multiply = |model: &crate::model::Model| {
             let device = &model.device;
             let upload = |bytes: &Option<Vec<u8>>| {
                 bytes.as_ref().map(|bytes| device.upload(bytes)).transpose()
             };
-            let [x, y, z, w] = &values;
-            let mut values = [upload(x)?, upload(y)?, upload(z)?, upload(w)?];
+            let [x, y, z, w, v] = &values;
+            let mut values = [upload(x)?, upload(y)?, upload(z)?, upload(w)?, upload(v)?];
             let (a, b) = (device.upload(&a)?, device.upload(&b)?);
             let mut d = device.alloc(bytes)?;
             let plan = Plan::new(device, key)?;
             let (rows, d_rows) = ([Rows::from(&a), Rows::from(&b)], ViewMut::from(&mut d));
-            plan.launch(device, rows, d_rows, &mut values, &device.stream())?;
-            let amax = values[3].as_ref().map(Buffer::to_vec).transpose()?;
+            plan.launch(device, rows, d_rows, (&mut values, activation), &device.stream())?;
+            let amax = values[AMAX].as_ref().map(Buffer::to_vec).transpose()?;
             Ok((d.to_vec()?, amax))
         };
         let (d, amax) = py.detach(|| on_the_model(multiply)).map_err(|e| raise(&e))?;
         // SAFETY: the caller's contract.
         unsafe {
             scatter(out, &d);
-            if let (Some(view), Some(amax)) = (&views[3], amax) {
+            if let (Some(view), Some(amax)) = (&views[AMAX], amax) {
                 scatter(view, &amax);
             }
         }
@@ -266,13 +297,14 @@ fn rows(name: &'static str, view: &View, order: Order) -> Result<Matrix, Refusal
 enum Plan {
     Scaled(GemmPlan<Scaled<'static>>),
     Quantised(GemmPlan<ScaledAmax<'static>>),
+    Layer(GemmPlan<ScaledPerColBiasEltAct<'static>>),
     Int8(GemmPlan<IntLinear>),
     Tf32(GemmPlan),
 }
 
 impl Plan {
     fn new(device: &Device, key: Key) -> Result<Self, host::Error> {
-        let (image, Key { problem, b, use_fast_accum: fast }) = (&warpipe::GEMM_IMAGE, key);
+        let (image, Key { problem, b, use_fast_accum: fast, layer }) = (&warpipe::GEMM_IMAGE, key);
         let (problem, cache) = (&problem, &*tuning::cache());
         Ok(match (problem.ab, problem.out) {
             (Dtype::Tf32, _) => Self::Tf32(Gemm::new(device, image)?.plan_tuned(problem, cache)?),
@@ -286,6 +318,10 @@ impl Plan {
                 let gemm = QuantisedGemm::quantised(device, image, fast)?;
                 Self::Quantised(gemm.plan_tuned(problem, cache)?)
             }
+            _ if layer => {
+                let gemm = ScaledFusedGemm::scaled_fused(device, image, fast)?;
+                Self::Layer(gemm.plan_tuned(problem, cache)?)
+            }
             (a, _) => {
                 let gemm = ScaledGemm::scaled_mix(device, image, [a, b], fast)?;
                 Self::Scaled(gemm.plan_tuned(problem, cache)?)
@@ -293,16 +329,16 @@ impl Plan {
         })
     }
 
-    /// Queues the product with the values of `scale_a`, `scale_b`, `scale_result` and `amax`.
+    /// Queues the product with the [`VALUES`] and the activation.
     fn launch(
         &self,
         device: &Device,
         [a, b]: [Rows<'_>; 2],
         d: ViewMut<'_>,
-        values: &mut [Option<Buffer>; 4],
+        (values, activation): (&mut [Option<Buffer>; VALUES.len()], EltAct),
         stream: &Stream,
     ) -> Result<(), host::Error> {
-        let [scale_a, scale_b, scale, amax] = values;
+        let [scale_a, scale_b, scale, amax, bias] = values;
         let one = || device.upload(&1.0f32.to_ne_bytes());
         match self {
             Self::Tf32(plan) => plan.bind(a, b, None, d)?.run(1.0, 0.0, stream),
@@ -311,6 +347,13 @@ impl Plan {
                 let (a_scale, b_scale) = (or(scale_a, one)?, or(scale_b, one)?);
                 let bound: BoundGemm<'_, Scaled<'_>> = plan.bind(a, b, None, d)?;
                 bound.run_scaled(OperandScales { a: a_scale, b: b_scale }, 1.0, stream)
+            }
+            Self::Layer(plan) => {
+                let (a_scale, b_scale) = (or(scale_a, one)?, or(scale_b, one)?);
+                let bound: BoundGemm<'_, ScaledPerColBiasEltAct<'_>> = plan.bind(a, b, None, d)?;
+                let fusion = Fusion { bias: bias.as_ref(), activation, ..Fusion::default() };
+                let scales = OperandScales { a: a_scale, b: b_scale };
+                bound.run_scaled_fused(scales, fusion, stream)
             }
             Self::Quantised(plan) => {
                 let (a_scale, b_scale) = (or(scale_a, one)?, or(scale_b, one)?);

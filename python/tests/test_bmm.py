@@ -48,11 +48,30 @@ def test_a_result_by_columns(rng):
     assert_close(out, f64(a) @ f64(b), 24, 2.0**-10)
 
 
+def test_c(rng):
+    a, b = normal(rng, (3, 33, 40), np.float16), normal(rng, (3, 40, 72), np.float16)
+    c = normal(rng, (3, 33, 72), np.float16)
+    right = 0.5 * f64(a) @ f64(b) - 2 * f64(c)
+    assert_close(warpipe.bmm(a, b, c, alpha=0.5, beta=-2.0), right, 40, 2.0**-10)
+    assert_close(warpipe.bmm(a, b, c[0]), f64(a) @ f64(b) + f64(c[0]), 40, 2.0**-10)
+    assert_close(warpipe.bmm(a, b, np.full_like(c, np.nan), beta=0.0), f64(a) @ f64(b), 40, 2.0**-10)
+    assert warpipe.bmm(a, b, c, alpha=0.5, beta=-2.0, out=c) is c
+    assert_close(c, right, 40, 2.0**-10)
+
+
+def test_lines_of_any_length(rng):
+    a, b = normal(rng, (2, 5, 37), np.float16, True), normal(rng, (2, 37, 11), np.float16)
+    assert_close(warpipe.bmm(a, b), f64(a) @ f64(b), 37, 2.0**-10)
+    assert (warpipe.bmm(a[:, :, :0], b[:, :0]) == 0).all()
+
+
 def test_refusals(rng):
     a, b = normal(rng, (2, 16, 24), np.float16), normal(rng, (3, 24, 16), np.float16)
     with pytest.raises(ValueError, match="as many matrices, or one for all"):
         warpipe.bmm(a, b, out=np.zeros((2, 16, 16), np.float16))
     with pytest.raises(ValueError, match="one of its last two strides must be 1"):
         warpipe.bmm(a[:, ::2, ::2], b[:2, :12], out=np.zeros((2, 8, 16), np.float16))
-    with pytest.raises(warpipe.Error, match="pitch 30 is not a multiple of 16 bytes"):
-        warpipe.bmm(a, b[:2, :, :15])
+    with pytest.raises(ValueError, match=r"c is \[2, 16, 8\].*\[2, 16, 16\], as the result, or one"):
+        warpipe.bmm(a, b[:2], np.zeros((2, 16, 8), np.float16))
+    with pytest.raises(ValueError, match="its last stride must be 1, as that of the result"):
+        warpipe.bmm(a, b[:2], np.swapaxes(np.zeros((2, 16, 16), np.float16), 1, 2))

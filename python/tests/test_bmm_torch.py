@@ -26,6 +26,19 @@ def test_views_are_read_in_place(device, a_turned, b_turned):
     assert torch.linalg.norm(shared.double() - right) < 3e-3 * torch.linalg.norm(right)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_baddbmm(device):
+    generator = torch.Generator().manual_seed(2)
+    make = lambda *shape: torch.randn(*shape, generator=generator).to(device, torch.bfloat16)  # noqa: E731
+    # Lines of odd lengths are copied.
+    for m, n, k in ((136, 72, 40), (35, 71, 37)):
+        a, b, c = make(3, m, k), make(3, k, n), make(3, m, n)
+        result = warpipe.bmm(a, b, c, alpha=0.5, beta=-2.0)
+        right = torch.baddbmm(c.double(), a.double(), b.double(), alpha=0.5, beta=-2.0)
+        assert torch.linalg.norm(result.double() - right) < 3e-3 * torch.linalg.norm(right)
+    assert torch.equal(warpipe.bmm(a, b, torch.full_like(c, float("nan")), beta=0.0), warpipe.bmm(a, b))
+
+
 def test_what_torch_gives_and_bmm_refuses():
     a, b = torch.ones(2, 8, 0, dtype=torch.float16), torch.ones(2, 0, 8, dtype=torch.float16)
     assert warpipe.bmm(a, b).eq(0).all()

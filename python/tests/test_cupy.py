@@ -30,7 +30,7 @@ def calls(monkeypatch):
     def record(name, out, stream):
         return lambda *arguments: made.append((name, arguments[out], arguments[stream]))
 
-    places = [("bmm", 2, 3), ("typed_mm", 3, 6), ("grouped_mm", 3, 4), ("grouped_mm_array", 3, 6), ("fused_linear", 4, 6)]
+    places = [("bmm", 4, 5), ("typed_mm", 3, 7), ("grouped_mm", 3, 4), ("grouped_mm_array", 3, 6), ("fused_linear", 4, 6)]
     for name, out, stream in places:
         monkeypatch.setattr(_dispatch._native, name, record(name, out, stream))
     cupy = types.ModuleType("cupy")

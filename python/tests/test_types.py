@@ -61,3 +61,36 @@ def test_tf32(device):
         result = warpipe.matmul(a, b, allow_tf32=True)
     right = a.double() @ b.double()
     assert torch.linalg.norm(result.double() - right) < 1e-3 * torch.linalg.norm(right)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("activation", [None, "relu", "silu", "gelu", "gelu-tanh"])
+def test_bias_and_activation(device, fast, activation):
+    a, weight, scale_a, scale_b = operands(20, 48, 272, (E4M3, E4M3), device)
+    bias = torch.randn(48, generator=torch.Generator().manual_seed(3)).to(device, torch.bfloat16)
+    layer = {"bias": bias, "activation": activation, "use_fast_accum": fast}
+    result = warpipe.scaled_mm(a, weight.t(), scale_a, scale_b, **layer)
+    right = (a.double() * scale_a) @ (weight.double().t() * scale_b) + bias.double()
+    functions = {
+        "relu": torch.relu,
+        "silu": torch.nn.functional.silu,
+        "gelu": torch.nn.functional.gelu,
+        "gelu-tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    }
+    right = functions[activation](right) if activation else right
+    assert torch.linalg.norm(result.double() - right) < (1e-2 if fast else 4e-3) * torch.linalg.norm(right)
+
+
+def test_what_a_layer_refuses():
+    a, weight, scale_a, scale_b = operands(20, 48, 272, (E4M3, E4M3), "cpu")
+    bias = torch.zeros(48, dtype=torch.bfloat16)
+    call = lambda **more: warpipe.scaled_mm(a, weight.t(), scale_a, scale_b, **more)  # noqa: E731
+    with pytest.raises(ValueError, match="48 values are right, one for each column"):
+        call(bias=bias[1:])
+    with pytest.raises(TypeError, match="bias has elements of type float32; bfloat16"):
+        call(bias=bias.float())
+    with pytest.raises(ValueError, match='activation is "tanh"; None, relu, silu, gelu or gelu-tanh is right'):
+        call(activation="tanh")
+    with pytest.raises(TypeError, match="bias and activation are for a and b of float8_e4m3fn and results of bfloat16"):
+        call(bias=bias, out_dtype=torch.float32)

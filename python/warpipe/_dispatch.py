@@ -128,6 +128,8 @@ def scaled_mm(
     *,
     scale_result: Any = None,
     amax: Any = None,
+    bias: Any = None,
+    activation: str | None = None,
     out_dtype: Any = None,
     use_fast_accum: bool = False,
     out: Any = None,
@@ -143,6 +145,9 @@ def scaled_mm(
     A result of float8_e4m3fn is multiplied by ``scale_result`` (float32, one value) before it is rounded, and becomes at
     most 448. ``amax`` (float32, one value) is raised to the largest magnitude of the result before that: set it to 0 first.
 
+    ``bias`` [N], of bfloat16, is added to each row, and ``activation`` is applied to the sum: "relu", "silu", "gelu" or
+    "gelu-tanh". They are for two float8_e4m3fn, a result of bfloat16, and scales of tensors or rows.
+
     Block scales are DeepSeek's: ``scale_a`` is [M, K/128], one value for each 128 of K of a row, and ``scale_b`` is
     [K/128, N/128], one for each block of 128 x 128 (the transposed scales of a weight). As for torch, their columns have
     adjacent elements (``stride(0) == 1``); scales in another layout are copied. They need ``use_fast_accum=False``.
@@ -154,7 +159,8 @@ def scaled_mm(
         raise TypeError(f"a and b are {_module(a)} and {_module(b)}; tensors of torch are right")
     from . import torch as library
 
-    return library._scaled_mm(a, b, scale_a, scale_b, scale_result, amax, out_dtype, use_fast_accum, out)
+    layer = (bias, activation)
+    return library._scaled_mm(a, b, scale_a, scale_b, scale_result, amax, layer, out_dtype, use_fast_accum, out)
 
 
 def int_mm(a: Any, b: Any, *, out: Any = None) -> Any:
@@ -168,7 +174,7 @@ def int_mm(a: Any, b: Any, *, out: Any = None) -> Any:
 
         return library._int_mm(a, b, out)
     out, stream = _room(a, out, lambda: ((a.shape[0], b.shape[-1]), "int32"))
-    _native.typed_mm(a, b, [None] * 4, out, ("int8", "int8", "int32"), False, stream)
+    _native.typed_mm(a, b, [None] * 4, out, ("int8", "int8", "int32"), False, None, stream)
     return out
 
 
@@ -179,27 +185,29 @@ def tf32_matmul(a: Any, b: Any, out: Any) -> Any:
 
         return library._tf32_matmul(a, b, out)
     out, stream = _room(a, out, lambda: ((a.shape[0], b.shape[-1]), "float32"))
-    _native.typed_mm(a, b, [None] * 4, out, ("tf32", "tf32", "float32"), False, stream)
+    _native.typed_mm(a, b, [None] * 4, out, ("tf32", "tf32", "float32"), False, None, stream)
     return out
 
 
-def bmm(a: Any, b: Any, *, out: Any = None) -> Any:
-    """``a @ b`` for each matrix of a batch, as ``torch.bmm``, without copies.
+def bmm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0, out: Any = None) -> Any:
+    """``alpha * a @ b + beta * c`` for each matrix of a batch, as ``torch.bmm`` and ``torch.baddbmm``.
 
     ``a`` is [batch, M, K] and ``b`` is [batch, K, N], of bfloat16 or float16, and the result is [batch, M, N]. Each tensor
     is read as it lies: in each, one of the last two dimensions has adjacent elements, so transposed views are as good as
     contiguous tensors. An operand with one matrix, [1, M, K] or [M, K], and an expanded one serve all products. Two
-    matrices [M, K] and [K, N] have the result [M, N].
+    matrices [M, K] and [K, N] have the result [M, N]. ``c`` lies as the result does, and may be ``out`` itself. It has as many
+    matrices, or one for all, and is not read if ``beta`` is 0.
 
-    On a GPU, addresses and strides are multiples of 16 bytes, and so are the rows of the result (N a multiple of 8).
-    ``out`` is written in place and returned. There is no backward pass.
+    On a GPU, a tensor is used in place if its address and strides are multiples of 16 bytes, and, for the result, its rows too
+    (N a multiple of 8). Otherwise each call copies it, and the package keeps memory for the copy. ``out`` is written in place
+    and returned. There is no backward pass.
     """
     if _is_torch(a):
         from . import torch as library
 
-        return library._bmm(a, b, out)
+        return library._bmm(a, b, c, alpha, beta, out)
     out, stream = _room(a, out, lambda: (_bmm_shape(a.shape, b.shape), a.dtype.name))
-    _native.bmm(a, b, out, stream)
+    _native.bmm(a, b, c if beta else None, (alpha, beta), out, stream)
     return out
 
 

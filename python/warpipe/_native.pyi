@@ -351,10 +351,11 @@ def scaled_mm(
 def typed_mm(
     a: Any,
     b: Any,
-    scales: list[Any],
+    values: list[Any],
     out: Any,
     types: tuple[str, str, str],
     use_fast_accum: bool,
+    activation: str | None,
     stream: int,
 ) -> None: ...
 def grouped_mm(a: Any, b: Any, offs: Any, out: Any, stream: int) -> None: ...
@@ -370,4 +371,4 @@ def register_torch(
     tensor: Any, parameter: Any, grad_enabled: Any, modes: Any, empty: Any, zeros: Any, dtypes: Any
 ) -> bool: ...
 
-def bmm(a: Any, b: Any, out: Any, stream: int) -> None: ...
+def bmm(a: Any, b: Any, c: Any, factors: tuple[float, float], out: Any, stream: int) -> None: ...

@@ -65,8 +65,9 @@ def _eager(
     c = None if c is None else c.detach()
     name = dtype_name(out_dtype)
     shape, element, place, copies = _native.describe(op, a, b, c, beta, out, name, check)
-    if any(copies) and c is None and alpha == 1 and _DTYPES[element] == a.dtype:
-        done = _as_they_lie(a, b if op == "matmul" else b.mT, shape, out)
+    if any(copies[:2]) and _DTYPES[element] == a.dtype:
+        factors = (alpha, 1.0 if beta is None else beta)
+        done = _as_they_lie(a, b if op == "matmul" else b.mT, c, factors, shape, out)
         if done is not None:
             return done
     if copies[0]:
@@ -89,9 +90,13 @@ def _eager(
     return result
 
 
-def _as_they_lie(a: Tensor, b: Tensor, shape: list[int], out: Optional[Tensor]) -> Optional[Tensor]:
+def _as_they_lie(
+    a: Tensor, b: Tensor, c: Optional[Tensor], factors: tuple[float, float], shape: list[int], out: Optional[Tensor]
+) -> Optional[Tensor]:
     """The product of a matrix ``b`` by ``bmm``, which also reads matrices whose columns lie in memory; ``None`` if not these."""
     if a.dim() < 2 or b.dim() != 2:
+        return None
+    if c is not None and (list(c.shape) != list(shape) or c.dtype != a.dtype or not c.is_contiguous()):
         return None
     if a.dim() > 2:
         if not a.is_contiguous():
@@ -101,9 +106,10 @@ def _as_they_lie(a: Tensor, b: Tensor, shape: list[int], out: Optional[Tensor]) 
     if not result.is_contiguous():
         return None
     matrix = result.view(-1, b.shape[-1])
-    if not all(_tma_reads(x) for x in (a, b, matrix)):
+    c = None if c is None else c.view(-1, b.shape[-1])
+    if not all(_tma_reads(x) for x in (a, b, matrix, c) if x is not None):
         return None
-    _bmm(a, b, matrix)
+    _bmm(a, b, c, *factors, matrix)
     return result
 
 
@@ -122,11 +128,13 @@ def _typed(
     out: Tensor,
     types: tuple[str, str, str],
     use_fast_accum: bool = False,
+    activation: Optional[str] = None,
 ) -> Tensor:
     """Computes a product in these types. 8-bit floats go as bytes."""
     small = (torch.float8_e4m3fn, torch.float8_e5m2)
     plain = lambda x: x.detach().view(torch.uint8) if x.dtype in small else x.detach()  # noqa: E731
-    operands = (plain(a), plain(b), [None if x is None else x.detach() for x in scales], plain(out), types, use_fast_accum)
+    values = [None if x is None else x.detach() for x in scales]
+    operands = (plain(a), plain(b), values, plain(out), types, use_fast_accum, activation)
     if a.device.type != "cuda":
         _native.typed_mm(*operands, 0)
         return out
@@ -172,6 +180,7 @@ def _scaled_mm(
     scale_b: Tensor,
     scale_result: Optional[Tensor],
     amax: Optional[Tensor],
+    layer: tuple[Optional[Tensor], Optional[str]],
     out_dtype: Optional[torch.dtype],
     use_fast_accum: bool,
     out: Optional[Tensor],
@@ -193,6 +202,12 @@ def _scaled_mm(
     quantised = both and out.dtype == torch.float8_e4m3fn
     if not quantised and (scale_result is not None or amax is not None):
         raise TypeError("scale_result and amax are for a and b of float8_e4m3fn and results of float8_e4m3fn")
+    bias, activation = layer
+    if bias is not None or activation is not None:
+        if not both or out.dtype != torch.bfloat16:
+            raise TypeError("bias and activation are for a and b of float8_e4m3fn and results of bfloat16")
+        types = (dtype_name(a.dtype), dtype_name(b.dtype), dtype_name(out.dtype))
+        return _typed(a, b, [scale_a, scale_b, None, None, bias], out, types, use_fast_accum, activation)
     if quantised or not both:
         if not quantised and out.dtype != torch.bfloat16:
             raise TypeError(f"out has elements of type {dtype_name(out.dtype)}; bfloat16 is right for these operands")
@@ -213,17 +228,17 @@ def _scaled_mm(
     return out
 
 
-def _bmm(a: Tensor, b: Tensor, out: Optional[Tensor]) -> Tensor:
+def _bmm(a: Tensor, b: Tensor, c: Optional[Tensor], alpha: float, beta: float, out: Optional[Tensor]) -> Tensor:
     """Computes products of batches of matrices."""
-    if not isinstance(b, Tensor):
-        raise TypeError(f"b is a {type(b).__name__}; a tensor of torch is needed, as a is")
-    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+    c = c if beta else None
+    for name, tensor in (("b", b), ("c", c)):
+        if not isinstance(tensor, Tensor) and (name == "b" or tensor is not None):
+            raise TypeError(f"{name} is a {type(tensor).__name__}; a tensor of torch is needed, as a is")
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (a, b, c) if x is not None):
         raise ValueError("bmm has no backward pass: call it under torch.no_grad(), or with detached tensors")
     if out is None:
         out = torch.empty(_bmm_shape(a.shape, b.shape), dtype=a.dtype, device=a.device)
-    if a.dim() >= 2 and a.shape[-1] == 0:
-        return out.zero_()
-    operands = (a.detach(), b.detach(), out)
+    operands = (a.detach(), b.detach(), None if c is None else c.detach(), (alpha, beta), out)
     if a.device.type != "cuda":
         _native.bmm(*operands, 0)
         return out

@@ -1,7 +1,7 @@
 //! Every kernel for layouts and batches, on the SM model and on a GPU, compared to the bit.
 
 use crate::on_devices::on_devices;
-use crate::strided_cases::{PADDED, every_kernel, reference, right};
+use crate::strided_cases::{ODD, PADDED, every_kernel, reference, right};
 use warpipe::GEMM_IMAGE;
 use warpipe::host::Dtype;
 use warpipe::host::gemm::{Gemm, Layout, Order, StridedProblem};
@@ -24,9 +24,12 @@ fn column_major_results_and_many_matrices() {
         for layout in Layout::ALL {
             for (order, dtype) in [(Order::ColumnMajor, Dtype::F16), (Order::RowMajor, Dtype::Bf16)]
             {
-                let problem = StridedProblem { batch, m: 72, n: 40, k: 91, dtype, layout, order };
-                let want = reference(&problem, [false; 2], 0.5);
-                right(&device, &problem, None, [PADDED; 3], &want);
+                for (beta_c, place) in [(false, PADDED), (true, PADDED), (true, ODD)] {
+                    let (m, n, k) = (72, 40, 91);
+                    let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c };
+                    let want = reference(&problem, [false; 2]);
+                    right(&device, &problem, None, [place; 3], &want);
+                }
             }
         }
     });

@@ -122,7 +122,8 @@ fn it_computes_batches_in_each_layout() {
     let dtype = Dtype::Bf16;
     for layout in Layout::ALL {
         let order = Order::RowMajor;
-        let problem = StridedProblem { batch: 3, m: 72, n: 136, k: 40, dtype, layout, order };
+        let (batch, m, n, k, beta_c) = (3, 72, 136, 40, false);
+        let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c };
         let values = |operand, seed| {
             rounded(&normal(seed, problem.bytes(operand) as usize / 2), dtype).unwrap()
         };
@@ -133,7 +134,7 @@ fn it_computes_batches_in_each_layout() {
         d.fill(0xff).unwrap();
         let plan = lt.plan_strided(&problem).unwrap();
         plan.run([&da, &db], &mut d, &device.stream()).unwrap();
-        let product = StridedProduct { problem, a: &a, b: &b, alpha: 1.0 };
+        let product = StridedProduct { problem, a: &a, b: &b, c: None, alpha: 1.0, beta: 0.0 };
         let check = product.check(&decode(&d.to_vec().unwrap(), dtype).unwrap()).unwrap();
         assert!(check.below(4e-3), "{problem:?}: {check}");
     }

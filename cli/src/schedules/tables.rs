@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::family::FamilyArgs;
 use crate::grouped::{Groups, Operands as GroupedOperands};
 use crate::instance::{Kernels, Which};
-use crate::layer::{Epilogue, GATED_ROWS, Layer};
+use crate::layer::{Epilogue, GATED_ROWS, Layer, Quantised};
 use crate::operands::{Generate, Operands};
 use crate::product::{Product as Matrices, With};
 use crate::scaled::{self, ScaleOf};
@@ -143,14 +143,22 @@ impl Table for MatricesTable {
         let alpha = if row.out == Dtype::I32 { WHOLE_ALPHA } else { self.factors[0] };
         let beta = if row.has_c { self.factors[1] } else { 0.0 };
         let generate = Generate { problem, seed };
+        let fast_accum = self.fast_accum;
         let (operands, with) = if types.have_scales() {
             let (operands, scales) = scaled::generate(generate, types, self.scales)?;
-            let fast_accum = self.fast_accum;
             let ways = Ways { alpha, beta, fast_accum, d_scale: None, amax: false };
-            (operands, With::Scales(scales, ways))
+            let with = match &self.epilogue {
+                Some(epilogue) => {
+                    let quantised = Some(Quantised { scales, fast_accum });
+                    let factors = [alpha, beta];
+                    With::Epilogue(Layer::new(epilogue, None, &operands, quantised, factors)?)
+                }
+                None => With::Scales(scales, ways),
+            };
+            (operands, with)
         } else if let Some(epilogue) = &self.epilogue {
             let operands = Operands::generate(generate)?;
-            let layer = Layer::new(epilogue, None, &operands, [alpha, beta])?;
+            let layer = Layer::new(epilogue, None, &operands, None, [alpha, beta])?;
             (operands, With::Epilogue(layer))
         } else {
             (Operands::generate(generate)?, With::Nothing)
@@ -208,7 +216,7 @@ impl StridedTable {
             Order::RowMajor => Layout { a, b },
             Order::ColumnMajor => Layout { a: b, b: a },
         };
-        (StridedProblem { layout, ..problem }, broadcast_b)
+        (StridedProblem { layout, beta_c: row.has_c, ..problem }, broadcast_b)
     }
 }
 
@@ -231,7 +239,7 @@ impl Table for StridedTable {
     }
 
     fn rounded(&self, [m, n, k]: [u64; 3]) -> [u64; 3] {
-        // Rows of D are stored by TMA, in units of 16 bytes.
+        // The lines of D are stored in place if they are multiples of 16 bytes.
         [m.next_multiple_of(8), n.next_multiple_of(8), k]
     }
 
@@ -271,11 +279,11 @@ impl Product for OfLayouts {
     fn run(&self, device: &Device, schedule: Schedule) -> Result<Vec<u8>, Error> {
         let gemm = Gemm::strided(device, &warpipe::GEMM_IMAGE)?;
         let plan = gemm.plan_with(&self.operands.problem, self.index, Some(schedule))?;
-        Ok(self.operands.run(device, &plan, ALPHA)?.0)
+        Ok(self.operands.run(device, &plan, [ALPHA, BETA])?.0)
     }
 
     fn judge(&self, d: &[u8]) -> Result<Judged, host::Error> {
-        self.operands.judge(d, ALPHA)
+        self.operands.judge(d, [ALPHA, BETA])
     }
 }
 

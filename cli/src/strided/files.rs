@@ -82,7 +82,27 @@ pub fn read(layout: Layout, order: Order, a: &TensorRef, b: &TensorRef) -> Resul
             return Err(Error::Batches { a: a.name, a_count, b: b.name, b_count });
         }
     };
-    let problem = StridedProblem { batch, m, n, k: a_k, dtype: a.dtype, layout, order };
+    let (k, dtype, beta_c) = (a_k, a.dtype, false);
+    let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c };
     problem.check()?;
     Ok(Product { problem, broadcast_b, batched: a.count.is_some(), a: a.data, b: b.data })
+}
+
+/// Reads C, which has the type and the shape of D in memory.
+pub fn read_c(problem: &StridedProblem, batched: bool, c: &TensorRef) -> Result<Vec<u8>, Error> {
+    let operand = 'C';
+    let c = tensor_file::read(c)?;
+    let [lines, elements] = problem.lines(operand).map(|size| size as usize);
+    let shape = [problem.batch as usize, lines, elements];
+    let right = if batched { &shape[..] } else { &shape[1..] };
+    if c.shape != right {
+        let want = format!("{right:?}, as D lies in memory,");
+        return Err(Error::Shape { operand, name: c.name, shape: c.shape, want });
+    }
+    let Matrices { name, dtype, data, .. } = Matrices::of(operand, c)?;
+    if dtype != problem.dtype {
+        let right = format!("the result is {}, and so is C", dtype_name(problem.dtype));
+        return Err(Error::Dtype { operand, name, dtype: dtype_name(dtype).to_owned(), right });
+    }
+    Ok(data)
 }

@@ -1,4 +1,5 @@
-//! The compiled kernels with the epilogues of a linear layer: bias, activation, residual and gates.
+//! The compiled kernels with the epilogues of a linear layer: bias, activation, residual and gates; and scales, bias and
+//! activation for operands of e4m3.
 //!
 //! The activation is an argument ([`EltAct`](super::fusion::EltAct)), and so is whether there is a bias: one kernel
 //! serves them all, and the image stays small. For an epilogue of one's own there is
@@ -7,9 +8,10 @@
 // Without the feature the tables are empty.
 #![cfg_attr(any(not(feature = "gemm-fused"), feature = "trace"), allow(unused_imports))]
 
+use super::epilogue::Scaled;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::fusion::BiasElement;
-use super::fusion::{LinCombPerColBiasEltAct, LinCombPerColBiasGated};
+use super::fusion::{EltAct, LinCombPerColBiasEltAct, LinCombPerColBiasGated, PerColBias, Then};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::instance::Instances;
 use half::{bf16, f16};
@@ -97,8 +99,46 @@ fused! {
     }
 }
 
+#[allow(dead_code, reason = "a build without the kernels has no use for it")]
+#[allow(non_camel_case_types)] // As PTX writes it, and the kernels' names.
+type e4m3 = float8::F8E4M3;
+
+/// activation(alpha · scales of A and B · A·Bᵀ + bias of the column), for operands of 8-bit floats.
+///
+/// (CUTLASS: `ScaledLinCombPerRowBiasEltAct`, with rows and columns exchanged; torch: `_scaled_mm` with `bias`.)
+pub type ScaledPerColBiasEltAct<'a> = Then<Then<Scaled<'a>, PerColBias<'a, bf16>>, EltAct>;
+
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+crate::gemm_kernels! {
+    /// The kernels with operands of e4m3, their scales, bias and activation. Bias and results are bf16, and sums are promoted.
+    pub static FUSED_E4M3_INSTANCES: ScaledPerColBiasEltAct<'static>;
+    #[cfg(feature = "gemm-fused")]
+    gemm_fused_e4m3_128x256_2x1: e4m3 => bf16, 128 x 256, cluster 2 x 1, SplitN, promoted 64;
+    #[cfg(feature = "gemm-fused")]
+    gemm_fused_e4m3_128x128_1x1: e4m3 => bf16, 128 x 128, cluster 1 x 1, SplitN, promoted 64;
+    #[cfg(feature = "gemm-fused")]
+    gemm_fused_e4m3_64x64t_1x1: e4m3 => bf16, 64 x 64, cluster 1 x 1, Cooperative, promoted 64, operands swapped;
+    #[cfg(feature = "gemm-fused")]
+    gemm_fused_e4m3_16x64t_1x1: e4m3 => bf16, 64 x 16, cluster 1 x 1, Cooperative, promoted 16, operands swapped;
+}
+
+#[cfg(not(all(feature = "trace", target_arch = "nvptx64")))]
+crate::gemm_kernels! {
+    /// As [`FUSED_E4M3_INSTANCES`], with fast accumulation.
+    pub static FUSED_E4M3_FAST_INSTANCES: ScaledPerColBiasEltAct<'static>;
+    #[cfg(feature = "gemm-fused")]
+    gemm_fused_e4m3_128x256_2x1_fast: e4m3 => bf16, 128 x 256, cluster 2 x 1, SplitN;
+    #[cfg(feature = "gemm-fused")]
+    gemm_fused_e4m3_128x128_1x1_fast: e4m3 => bf16, 128 x 128, cluster 1 x 1, Cooperative;
+    #[cfg(feature = "gemm-fused")]
+    gemm_fused_e4m3_64x64t_1x1_fast: e4m3 => bf16, 64 x 64, cluster 1 x 1, Cooperative, operands swapped;
+    #[cfg(feature = "gemm-fused")]
+    gemm_fused_e4m3_16x64t_1x1_fast: e4m3 => bf16, 64 x 16, cluster 1 x 1, Cooperative, operands swapped;
+}
+
 /// The rows of all tables of this module.
 #[cfg(not(target_arch = "nvptx64"))]
-pub(super) fn tables() -> [&'static [super::Instance]; 4] {
-    [FUSED_BF16.rows, GATED_BF16.rows, FUSED_F16.rows, GATED_F16.rows]
+pub(super) fn tables() -> [&'static [super::Instance]; 6] {
+    let e4m3 = [FUSED_E4M3_INSTANCES.rows, FUSED_E4M3_FAST_INSTANCES.rows];
+    [FUSED_BF16.rows, GATED_BF16.rows, FUSED_F16.rows, GATED_F16.rows, e4m3[0], e4m3[1]]
 }

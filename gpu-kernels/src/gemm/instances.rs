@@ -81,7 +81,7 @@ pub const fn most_stages(
 ///   splits K. `host::gemm` refuses a kernel with other ones; launch that with `Device::launch`.
 /// - `majors MnMajor x KMajor`: how A and B lie in memory. Without it both are K-major. 8-bit operands have no other.
 /// - `rank 3`: the kernel computes batches of products. Its tensor maps have three dimensions, and its scheduler is
-///   [`Batched`](crate::gemm::scheduler::Batched). Such a kernel reads no C in `host`.
+///   [`Batched`](crate::gemm::scheduler::Batched).
 /// - `times e5m2`: the type of B, if it is not that of A. With swapped operands, A is the product's B.
 ///
 /// `#[cfg(feature = "...")]` before a line makes its kernel optional.

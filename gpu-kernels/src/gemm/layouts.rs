@@ -22,20 +22,20 @@ use half::{bf16, f16};
 
 /// Compiles each row for the four pairs of majors. A kernel is named after its type, its layout and its row.
 macro_rules! layouts {
-    ($(#[$doc:meta])* pub static $table:ident: $epilogue:ty; $($t:ident $name:ident($bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident);)*) => {
+    ($(#[$doc:meta])* pub static $table:ident: $epilogue:ty; $($t:ident $name:ident($bm:literal x $bn:literal, cluster $cm:literal x $cn:literal, $mainloop:ident $(, with $c:ident)?);)*) => {
         pastey::paste! {
             crate::gemm_kernels! {
                 $(#[$doc])*
                 pub static $table: $epilogue;
                 $(
                     #[cfg(feature = "gemm-layouts")]
-                    [<gemm_layout_ $t _tn $name>]: $t => $t, $bm x $bn, cluster $cm x $cn, $mainloop, majors KMajor x KMajor, rank 3;
+                    [<gemm_layout_ $t _tn $name>]: $t => $t, $bm x $bn, cluster $cm x $cn, $mainloop $(, with $c)?, majors KMajor x KMajor, rank 3;
                     #[cfg(feature = "gemm-layouts")]
-                    [<gemm_layout_ $t _tt $name>]: $t => $t, $bm x $bn, cluster $cm x $cn, $mainloop, majors KMajor x MnMajor, rank 3;
+                    [<gemm_layout_ $t _tt $name>]: $t => $t, $bm x $bn, cluster $cm x $cn, $mainloop $(, with $c)?, majors KMajor x MnMajor, rank 3;
                     #[cfg(feature = "gemm-layouts")]
-                    [<gemm_layout_ $t _nn $name>]: $t => $t, $bm x $bn, cluster $cm x $cn, $mainloop, majors MnMajor x KMajor, rank 3;
+                    [<gemm_layout_ $t _nn $name>]: $t => $t, $bm x $bn, cluster $cm x $cn, $mainloop $(, with $c)?, majors MnMajor x KMajor, rank 3;
                     #[cfg(feature = "gemm-layouts")]
-                    [<gemm_layout_ $t _nt $name>]: $t => $t, $bm x $bn, cluster $cm x $cn, $mainloop, majors MnMajor x MnMajor, rank 3;
+                    [<gemm_layout_ $t _nt $name>]: $t => $t, $bm x $bn, cluster $cm x $cn, $mainloop $(, with $c)?, majors MnMajor x MnMajor, rank 3;
                 )*
             }
         }
@@ -51,5 +51,7 @@ layouts! {
     // tile hides its epilogue, and wastes less of small matrices.
     bf16 _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
     bf16 _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
+    bf16 _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
     f16 _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
+    f16 _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
 }

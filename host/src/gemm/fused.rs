@@ -151,7 +151,7 @@ impl<E> BoundGemm<'_, E> {
     }
 
     /// The bias as a kernel's argument: N values, or none.
-    fn bias<'s, T: FusedElement>(
+    pub(super) fn bias<'s, T: FusedElement>(
         &self,
         bias: Option<&'s Buffer>,
     ) -> Result<DependentSlice<'s, T>, Error>

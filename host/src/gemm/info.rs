@@ -172,6 +172,16 @@ impl fmt::Display for KernelInfo {
     }
 }
 
+impl fmt::Display for StagingInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operand, row_bytes, pitch, bytes } = self;
+        writeln!(
+            f,
+            "  {operand}: rows of {row_bytes} bytes are padded to {pitch} (TMA needs multiples of 16) in a copy of {bytes} bytes"
+        )
+    }
+}
+
 impl fmt::Display for PlanInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { m, n, k, ab, out, .. } = self;
@@ -184,12 +194,8 @@ impl fmt::Display for PlanInfo {
         if let Some(kernel) = &self.kernel {
             write!(f, "{kernel}")?;
         }
-        for s in &self.staging {
-            writeln!(
-                f,
-                "  {}: rows of {} bytes are padded to {} (TMA needs multiples of 16) in a copy of {} bytes",
-                s.operand, s.row_bytes, s.pitch, s.bytes
-            )?;
+        for copy in &self.staging {
+            write!(f, "{copy}")?;
         }
         for note in &self.notes {
             writeln!(f, "  {note}")?;

@@ -39,6 +39,7 @@ mod problem;
 mod quantised;
 mod run;
 mod scaled;
+mod scaled_fused;
 mod schedule;
 mod strided;
 mod tune;
@@ -61,6 +62,7 @@ pub use problem::GemmProblem;
 pub use quantised::{QuantisedGemm, ResultScale, ScaledCGemm};
 pub use run::BoundGemm;
 pub use scaled::{OperandScales, ScaledGemm};
+pub use scaled_fused::ScaledFusedGemm;
 pub use schedule::Schedule;
 pub use strided::{
     BoundStrided, Layout, Major, Order, Strided, StridedError, StridedGemm, StridedInfo,

@@ -15,8 +15,12 @@ pub struct StridedProduct<'a> {
     pub a: &'a [f32],
     /// B: `batch` matrices, or one.
     pub b: &'a [f32],
+    /// C, if the problem has it: `batch` matrices, or one.
+    pub c: Option<&'a [f32]>,
     /// Factor of each product.
     pub alpha: f32,
+    /// Factor of C.
+    pub beta: f32,
 }
 
 impl StridedProduct<'_> {
@@ -38,9 +42,11 @@ impl StridedProduct<'_> {
         for matrix in 0..batch {
             let a = self.rows('A', self.a, matrix, layout.a == Major::Mn)?;
             let b = self.rows('B', self.b, matrix, layout.b == Major::Mn)?;
-            let d = self.rows('D', d, matrix, order == Order::ColumnMajor)?;
+            let turned = order == Order::ColumnMajor;
+            let c = self.c.map(|c| self.rows('C', c, matrix, turned)).transpose()?;
+            let d = self.rows('D', d, matrix, turned)?;
             let [m, n, k] = [m, n, k].map(|x| x as usize);
-            let (c, alpha, beta) = (None, self.alpha, 0.0);
+            let (c, alpha, beta) = (c.as_deref(), self.alpha, self.beta);
             let one = Product { m, n, k, a: &a, b: &b, c, alpha, beta }.check(&d)?;
             all.relative_error = larger(all.relative_error, one.relative_error);
             all.max_abs_error = larger(all.max_abs_error, one.max_abs_error);
@@ -96,14 +102,22 @@ mod tests {
         for layout in Layout::ALL {
             for (order, d) in [(Order::RowMajor, by_rows), (Order::ColumnMajor, by_columns)] {
                 let dtype = Dtype::Bf16;
-                let problem = StridedProblem { batch: 2, m: 2, n: 3, k: 1, dtype, layout, order };
-                let product = StridedProduct { problem, a: &a, b: &b, alpha: 1.0 };
+                let (batch, m, n, k, beta_c) = (2, 2, 3, 1, false);
+                let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c };
+                let product =
+                    StridedProduct { problem, a: &a, b: &b, c: None, alpha: 1.0, beta: 0.0 };
                 let check = product.check(&d).unwrap();
                 assert_eq!((check.relative_error, check.compared), (0.0, 12), "{problem:?}");
                 let mut wrong = d;
                 wrong.swap(1, 2);
                 assert!(product.check(&wrong).unwrap().max_abs_error > 0.5);
                 assert!(product.check(&d[1..]).is_err());
+                // C lies as D does: with C = D, alpha = 2 and beta = -1, D is what it was.
+                let problem = StridedProblem { beta_c: true, ..problem };
+                let with_c =
+                    StridedProduct { problem, c: Some(&d), alpha: 2.0, beta: -1.0, ..product };
+                assert!(with_c.check(&d).unwrap().below(1e-12));
+                assert!(with_c.check(&wrong).unwrap().max_abs_error > 0.5);
             }
         }
         // With K = 2 the lines of an MN-major operand are its columns; A is shared.
@@ -115,9 +129,11 @@ mod tests {
             dtype: Dtype::F16,
             layout: Layout { a: Major::K, b: Major::Mn },
             order: Order::RowMajor,
+            beta_c: false,
         };
         let b = [1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 1.0, 0.0];
-        let product = StridedProduct { problem, a: &[10.0, 1.0], b: &b, alpha: 2.0 };
+        let (a, c) = (&[10.0, 1.0], None);
+        let product = StridedProduct { problem, a, b: &b, c, alpha: 2.0, beta: 0.0 };
         let check = product.check(&[26.0, 48.0, 2.0, 20.0]).unwrap();
         assert_eq!((check.relative_error, check.elements), (0.0, 4));
     }

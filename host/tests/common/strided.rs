@@ -27,14 +27,23 @@ pub struct Place {
     broadcast: bool,
     /// Elements before the first one.
     first: u64,
+    /// Elements to which a line is padded: 8 are the 16 bytes that TMA needs.
+    unit: u64,
 }
 
-pub const PACKED: Place = Place { gap: 0, behind: 0, broadcast: false, first: 0 };
+pub const PACKED: Place = Place { gap: 0, behind: 0, broadcast: false, first: 0, unit: 8 };
+
+/// What TMA does not take: neither the first element, nor the lines, nor the matrices begin at multiples of 16 bytes.
+pub const ODD: Place = Place { gap: 1, behind: 5, broadcast: false, first: 3, unit: 1 };
+
+/// The factors of [`reference`] and [`right`].
+const ALPHA: f32 = 0.5;
+const BETA: f32 = -2.0;
 
 impl Place {
-    /// Elements from line to line: a multiple of 16 bytes.
+    /// Elements from line to line.
     fn pitch(&self, elements: u64) -> u64 {
-        elements.next_multiple_of(8) + self.gap
+        elements.next_multiple_of(self.unit) + self.gap
     }
     fn stride(&self, [lines, elements]: [u64; 2]) -> u64 {
         if self.broadcast { 0 } else { lines * self.pitch(elements) + self.behind }
@@ -43,6 +52,9 @@ impl Place {
         (self.first + matrix * self.stride(shape) + line * self.pitch(shape[1]) + element) as usize
     }
     fn len(&self, shape: [u64; 2], batch: u64) -> usize {
+        if shape.contains(&0) {
+            return self.first as usize;
+        }
         self.index(shape, batch - 1, shape[0] - 1, shape[1] - 1) + 1 + self.behind as usize
     }
 }
@@ -65,7 +77,7 @@ fn upload(device: &Device, problem: &StridedProblem, operand: char, place: Place
             for element in 0..shape[1] {
                 let (row, column) = if turned { (element, line) } else { (line, element) };
                 values[place.index(shape, matrix, line, element)] =
-                    value(u64::from(operand == 'B'), matrix, row, column);
+                    value(u64::from(operand as u32 - u32::from(b'A')), matrix, row, column);
             }
         }
     }
@@ -73,8 +85,8 @@ fn upload(device: &Device, problem: &StridedProblem, operand: char, place: Place
 }
 
 /// The product as f32, one matrix after another and row by row, rounded to the result's type.
-pub fn reference(problem: &StridedProblem, broadcast: [bool; 2], alpha: f32) -> Vec<f32> {
-    let StridedProblem { batch, m, n, k, .. } = *problem;
+pub fn reference(problem: &StridedProblem, broadcast: [bool; 2]) -> Vec<f32> {
+    let StridedProblem { batch, m, n, k, beta_c, .. } = *problem;
     let mut d = Vec::new();
     for matrix in 0..batch {
         let of = |operand: usize| if broadcast[operand] { 0 } else { matrix };
@@ -84,13 +96,17 @@ pub fn reference(problem: &StridedProblem, broadcast: [bool; 2], alpha: f32) -> 
         let b: Vec<Vec<f32>> = (0..n).map(|row| line(1, row)).collect();
         for row in 0..m {
             let a = line(0, row);
-            d.extend(b.iter().map(|b| alpha * a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>()));
+            d.extend(b.iter().enumerate().map(|(column, b)| {
+                let c = if beta_c { value(2, matrix, row, column as u64) } else { 0.0 };
+                // The sum of nothing would be -0.
+                ALPHA * a.iter().zip(b).fold(0.0, |sum, (x, y)| sum + x * y) + BETA * c
+            }));
         }
     }
     rounded(&d, problem.dtype).unwrap()
 }
 
-/// Runs a plan with operands in these places, and compares each element of D and all that is around it.
+/// Runs a plan with operands in these places, and compares each element of D and all that is around it. C lies as D does.
 pub fn right(
     (device, gemm): &(Device, StridedGemm),
     problem: &StridedProblem,
@@ -114,9 +130,11 @@ pub fn right(
         Strided::from(view).batch_stride(at.stride(shape) * size)
     };
     let (va, vb) = (strided(&a, 'A', places[0]), strided(&b, 'B', places[1]));
+    let c = problem.beta_c.then(|| upload(device, problem, 'C', place));
+    let vc = c.as_ref().map(|c| strided(c, 'C', place));
     let vd = ViewMut::new(&mut d).offset(place.first * size).pitch(place.pitch(shape[1]) * size);
     let vd = StridedMut::from(vd).batch_stride(place.stride(shape) * size);
-    plan.run(va, vb, vd, 0.5).unwrap_or_else(|error| panic!("{what}{error}"));
+    plan.run(va, vb, vc, vd, ALPHA, BETA).unwrap_or_else(|error| panic!("{what}{error}"));
 
     let have = decode(&d.to_vec().unwrap(), problem.dtype).unwrap();
     let mut around = vec![true; have.len()];
@@ -142,8 +160,8 @@ fn layout(instance: &Instance) -> Layout {
 }
 
 pub fn problem(instance: &Instance, batch: u64, [m, n, k]: [u64; 3]) -> StridedProblem {
-    let (dtype, layout) = (instance.ab, layout(instance));
-    StridedProblem { batch, m, n, k, dtype, layout, order: Order::RowMajor }
+    let (dtype, layout, beta_c) = (instance.ab, layout(instance), instance.has_c);
+    StridedProblem { batch, m, n, k, dtype, layout, order: Order::RowMajor, beta_c }
 }
 
 /// A cluster tile and a part of one in each dimension, and k tiles with a part of one.
@@ -156,24 +174,31 @@ fn residues(instance: &Instance) -> [u64; 3] {
     [m.into(), n.into(), k.into()]
 }
 
-pub const PADDED: Place = Place { gap: 8, behind: 24, broadcast: false, first: 16 };
+pub const PADDED: Place = Place { gap: 8, behind: 24, broadcast: false, first: 16, unit: 8 };
 
-/// Each kernel: batches with padded lines, then a broadcast operand each and a product alone.
+/// Each kernel: batches with padded lines, then a broadcast operand each, a product alone, operands that are copied, and an
+/// empty K.
 pub fn every_kernel(device: &(Device, StridedGemm)) {
     for (index, instance) in device.1.instances().iter().enumerate() {
         let problem = problem(instance, 3, residues(instance));
-        let want = reference(&problem, [false; 2], 0.5);
+        let want = reference(&problem, [false; 2]);
         right(device, &problem, Some((index, None)), [PADDED; 3], &want);
 
         let shared = Place { broadcast: true, ..PADDED };
         let batch = StridedProblem { batch: 2, m: 72, n: 136, k: 72, ..problem };
         for broadcast in [[true, false], [false, true]] {
             let places = broadcast.map(|yes| if yes { shared } else { PADDED });
-            let want = reference(&batch, broadcast, 0.5);
+            let want = reference(&batch, broadcast);
             right(device, &batch, Some((index, None)), [places[0], places[1], PACKED], &want);
         }
         let alone = StridedProblem { batch: 1, ..batch };
-        let want = reference(&alone, [false; 2], 0.5);
+        let want = reference(&alone, [false; 2]);
         right(device, &alone, Some((index, None)), [PACKED; 3], &want);
+
+        let odd = StridedProblem { batch: 2, m: 71, n: 43, k: 37, ..problem };
+        let want = reference(&odd, [false; 2]);
+        right(device, &odd, Some((index, None)), [ODD; 3], &want);
+        let nothing = StridedProblem { k: 0, ..odd };
+        right(device, &nothing, Some((index, None)), [ODD; 3], &reference(&nothing, [false; 2]));
     }
 }

@@ -6,13 +6,15 @@
 
 use gpu_kernels::gemm::Instance;
 use gpu_kernels::gemm::e5m2::e5m2_instances;
+use gpu_kernels::gemm::fused::{FUSED_E4M3_FAST_INSTANCES, FUSED_E4M3_INSTANCES};
+use gpu_kernels::gemm::fusion::EltAct;
 use gpu_kernels::gemm::integer::{INT8_INSTANCES, INT8_SCALED_INSTANCES};
 use gpu_kernels::gemm::quantised::{E4M3_FAST_INSTANCES, E4M3_INSTANCES, SCALED_C_INSTANCES};
 use gpu_kernels::gemm::{Epilogue, INSTANCES};
 use host::data::encode;
 use host::gemm::{
-    Gemm, GemmPlan, GemmProblem, Int8Gemm, OperandScales, QuantisedGemm, ResultScale, ScaledCGemm,
-    ScaledGemm,
+    Fusion, Gemm, GemmPlan, GemmProblem, Int8Gemm, OperandScales, QuantisedGemm, ResultScale,
+    ScaledCGemm, ScaledFusedGemm, ScaledGemm,
 };
 use host::{Buffer, Device, Dtype, Error};
 use isa::kernel::Image;
@@ -29,6 +31,8 @@ pub fn instances() -> impl Iterator<Item = &'static Instance> {
         E4M3_INSTANCES.rows,
         E4M3_FAST_INSTANCES.rows,
         SCALED_C_INSTANCES.rows,
+        FUSED_E4M3_INSTANCES.rows,
+        FUSED_E4M3_FAST_INSTANCES.rows,
         INT8_INSTANCES.rows,
         INT8_SCALED_INSTANCES.rows,
     ];
@@ -145,6 +149,26 @@ pub fn every_kernel(device: &Device, image: &'static Image, what: &str, products
             let name = instance.desc.meta.name();
             let have = f32::from_ne_bytes(have);
             assert_eq!(have.to_bits(), largest.to_bits(), "{what}: {name}: {have}, not {largest}");
+        }
+        let gemm = ScaledFusedGemm::scaled_fused(device, image, fast).unwrap();
+        for (index, instance) in gemm.instances().iter().enumerate() {
+            let case = Case::new(device, instance, size(instance));
+            let [a, b] = &scales(&case);
+            let biases: Vec<f32> = (0..case.problem.n).map(|i| (i % 9) as f32 - 4.0).collect();
+            let bias = device.upload(&encode(&biases, Dtype::Bf16).unwrap()).unwrap();
+            let layers = [(Some(&bias), EltAct::RELU), (None, EltAct::IDENTITY)];
+            for (bias, activation) in layers.into_iter().take(1 + usize::from(products.all_scales))
+            {
+                let fusion = Fusion { alpha: 0.5, bias, activation, ..Fusion::default() };
+                let run = |plan: &GemmPlan<_>, d: &mut Buffer| {
+                    plan.run_scaled_fused(&case.a, &case.b, d, OperandScales { a, b }, fusion)
+                };
+                let exact = |x: f32, row, column| x * 0.5 * power(row) * power(column);
+                case.check((device, &gemm), what, index, run, |x, r, c| match bias {
+                    Some(_) => (exact(x, r, c) + biases[c]).max(0.0),
+                    None => exact(x, r, c),
+                });
+            }
         }
         for mix in MIXES {
             let gemm = ScaledGemm::scaled_mix(device, image, mix, fast).unwrap();

@@ -1,7 +1,7 @@
 //! Layouts and batches on the SM model: every kernel to the bit, with residues in each dimension, padded lines, broadcast
-//! operands and a column-major D; and what is refused.
+//! operands, a C and a column-major D; operands that are copied; and what is refused.
 
-use crate::strided_cases::{PACKED, PADDED, every_kernel, problem, reference, right, value};
+use crate::strided_cases::{ODD, PACKED, PADDED, every_kernel, problem, reference, right, value};
 use gpu_kernels::gemm::LAYOUT_INSTANCES;
 use host::data::{decode, encode};
 use host::gemm::{
@@ -34,9 +34,9 @@ fn each_kernel_computes_batches_with_residues() {
 fn each_kernel_under_many_schedules_of_the_model() {
     for (index, instance) in LAYOUT_INSTANCES.iter().enumerate() {
         let problem = problem(instance, 3, [43, 56, 136]);
-        let want = reference(&problem, [false; 2], 0.5);
+        let want = reference(&problem, [false; 2]);
         // Two clusters share three matrices; where tiles can be split, they share all of them too.
-        for seed in 0..104 {
+        for seed in 0..if instance.has_c { 52 } else { 104 } {
             let streamed = if instance.splits_k && seed % 2 == 1 { 3 } else { 0 };
             let schedule = Schedule { clusters: 2, streamed };
             right(&on_model(seed), &problem, Some((index, Some(schedule))), [PACKED; 3], &want);
@@ -49,10 +49,12 @@ fn a_column_major_result_exchanges_the_operands() {
     let device = on_model(1);
     for dtype in [Dtype::Bf16, Dtype::F16] {
         for layout in Layout::ALL {
-            let order = Order::ColumnMajor;
-            let problem = StridedProblem { batch: 2, m: 136, n: 75, k: 91, dtype, layout, order };
-            let want = reference(&problem, [false; 2], 0.5);
-            right(&device, &problem, None, [PADDED; 3], &want);
+            for (beta_c, place) in [(false, PADDED), (true, PADDED), (true, ODD)] {
+                let (batch, m, n, k, order) = (2, 136, 75, 91, Order::ColumnMajor);
+                let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c };
+                let want = reference(&problem, [false; 2]);
+                right(&device, &problem, None, [place; 3], &want);
+            }
         }
     }
 }
@@ -62,8 +64,8 @@ fn a_column_major_result_exchanges_the_operands() {
 fn interleaved_matrices() {
     let device = on_model(2);
     let (dtype, layout) = (Dtype::Bf16, Layout { a: Major::K, b: Major::K });
-    let (batch, m, n, k) = (3, 40, 64, 64);
-    let problem = StridedProblem { batch, m, n, k, dtype, layout, order: Order::RowMajor };
+    let (batch, m, n, k, order) = (3, 40, 64, 64, Order::RowMajor);
+    let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c: false };
     let plan = device.1.plan(&problem).unwrap();
     let values = |operand| -> Vec<f32> {
         let of = |i: u64| value(operand, i / 64 % batch, i / (64 * batch), i % 64);
@@ -74,9 +76,9 @@ fn interleaved_matrices() {
     let pitch = batch * 64 * 2;
     let heads = |buffer| Strided::from(View::new(buffer).pitch(pitch)).batch_stride(128);
     let result = StridedMut::from(ViewMut::new(&mut d).pitch(pitch)).batch_stride(128);
-    plan.run(heads(&a), heads(&b), result, 1.0).unwrap();
+    plan.run(heads(&a), heads(&b), None, result, 0.5, 0.0).unwrap();
     let have = decode(&d.to_vec().unwrap(), dtype).unwrap();
-    let want = reference(&problem, [false; 2], 1.0);
+    let want = reference(&problem, [false; 2]);
     for (i, &want) in want.iter().enumerate() {
         let (matrix, row, column) = (i / (40 * 64), i / 64 % 40, i % 64);
         let have = have[(row * 3 + matrix) * 64 + column];
@@ -89,11 +91,12 @@ fn an_empty_result_launches_nothing() {
     let (device, gemm) = on_model(0);
     let (dtype, layout) = (Dtype::F16, Layout::ALL[1]);
     for [batch, m, n] in [[0, 8, 8], [2, 0, 8], [2, 8, 0]] {
-        let problem = StridedProblem { batch, m, n, k: 8, dtype, layout, order: Order::RowMajor };
+        let (k, order, beta_c) = (8, Order::RowMajor, false);
+        let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c };
         let plan = gemm.plan(&problem).unwrap();
         assert!(plan.describe().to_string().ends_with("D is empty: nothing is launched\n"));
         let (a, mut d) = (device.alloc(0).unwrap(), device.alloc(0).unwrap());
-        plan.run(&a, &a, &mut d, 1.0).unwrap();
+        plan.run(&a, &a, None, &mut d, 1.0, 0.0).unwrap();
     }
 }
 
@@ -103,7 +106,8 @@ fn errors() {
     let (device, gemm) = on_model(0);
     let of = |text: &str, dtype| {
         let layout: Layout = text.parse().unwrap();
-        StridedProblem { batch: 2, m: 16, n: 24, k: 32, dtype, layout, order: Order::RowMajor }
+        let (batch, m, n, k, order) = (2, 16, 24, 32, Order::RowMajor);
+        StridedProblem { batch, m, n, k, dtype, layout, order, beta_c: false }
     };
     let refused = |problem: StridedProblem| gemm.plan(&problem).err().unwrap().to_string();
     assert_eq!(
@@ -123,10 +127,6 @@ fn errors() {
         "operands of f32 in the layout tn, batch 2: bf16 or f16 is right"
     );
     let bf16 = of("tt", Dtype::Bf16);
-    assert_eq!(
-        refused(StridedProblem { k: 0, ..bf16 }),
-        "K is 0, so every element of D is 0: fill D instead"
-    );
     let batch = 1 << 30;
     assert_eq!(
         refused(StridedProblem { batch, ..bf16 }),
@@ -135,14 +135,14 @@ fn errors() {
     let wrong = gemm.plan_with(&bf16, 0, None).err().unwrap().to_string();
     assert_eq!(
         wrong,
-        "GEMM instance 0 of 12 does not compute this product: it computes bf16 to bf16 without C in the layout tn"
+        "GEMM instance 0 of 20 does not compute this product: it computes bf16 to bf16 without C in the layout tn"
     );
 
     let buffer = |elements: u64| device.alloc_zeroed(2 * elements as usize).unwrap();
     let (a, b, mut d) = (buffer(2 * 16 * 32), buffer(2 * 32 * 24), buffer(2 * 16 * 24));
     let plan = gemm.plan(&bf16).unwrap();
     let bind = |a: Strided<'_>, b: Strided<'_>, d: StridedMut<'_>| -> String {
-        plan.bind(a, b, d).err().map_or_else(String::new, |error: Error| error.to_string())
+        plan.bind(a, b, None, d).err().map_or_else(String::new, |error: Error| error.to_string())
     };
     let view = |buffer| Strided::from(View::new(buffer));
     assert_eq!(bind(view(&a), view(&b), StridedMut::from(&mut d)), "");
@@ -156,14 +156,10 @@ fn errors() {
         "GEMM operand A: 2 matrices, 1024 bytes apart, of 16 lines, 64 bytes apart, end at byte 2048; the buffer has 1024"
     );
     assert_eq!(bind(view(&short).broadcast(), view(&b), StridedMut::from(&mut d)), "");
-    let odd = Strided::from(View::new(&b).pitch(50));
+    let odd = Strided::from(View::new(&b).pitch(49));
     assert_eq!(
         bind(view(&a), odd, StridedMut::from(&mut d)),
-        "GEMM operand B: pitch 50 is not a multiple of 16 bytes below 2^40, which TMA requires; copy the operand to rows of 48 bytes, or pad them"
-    );
-    assert_eq!(
-        bind(view(&a), view(&b).batch_stride(8), StridedMut::from(&mut d)),
-        "GEMM operand B: batch stride 8 is not a multiple of 16 bytes below 2^40, which TMA requires; copy the operand to rows of 48 bytes, or pad them"
+        "GEMM operand B: pitch 0x31 is not a multiple of 2, the bytes of bf16"
     );
     assert_eq!(
         bind(view(&a), view(&b), StridedMut::from(&mut d).batch_stride(752)),
@@ -173,15 +169,71 @@ fn errors() {
     let overlap = bind(inside, view(&b), StridedMut::from(&mut d));
     assert!(overlap.starts_with("GEMM operand A, 0x"), "{overlap}");
     assert!(overlap.ends_with("D must have memory of its own"), "{overlap}");
-    let narrow = gemm.plan(&StridedProblem { n: 20, ..bf16 }).unwrap();
-    let b20 = buffer(2 * 32 * 24);
-    let strided = Strided::from(View::new(&b20).pitch(48));
+    let with_c = StridedProblem { beta_c: true, ..bf16 };
+    let plan = gemm.plan(&with_c).unwrap();
+    let mut bind = |c: Option<Strided<'_>>| -> String {
+        plan.bind(view(&a), view(&b), c, &mut d).err().unwrap().to_string()
+    };
+    assert_eq!(bind(None), "the GEMM was planned with C and is run without C");
     assert_eq!(
-        narrow
-            .bind(view(&a), strided, StridedMut::from(ViewMut::new(&mut d).pitch(48)))
-            .err()
-            .unwrap()
-            .to_string(),
-        "GEMM operand D: lines of 20 bf16 = 40 bytes; TMA writes multiples of 16 bytes, so a multiple of 8 elements is right"
+        bind(Some(view(&short).batch_stride(512))),
+        "GEMM operand C: 2 matrices, 512 bytes apart, of 16 lines, 48 bytes apart, end at byte 1280; the buffer has 1024"
     );
+}
+
+/// C may be D; a part of it that is not the same is refused. With `beta = 0` it is not read.
+#[test]
+fn c_may_be_d() {
+    let (device, gemm) = on_model(4);
+    let (dtype, layout, order) = (Dtype::Bf16, Layout::ALL[1], Order::RowMajor);
+    let (batch, m, n, k) = (2, 5, 8, 16);
+    let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c: true };
+    let plan = gemm.plan(&problem).unwrap();
+    let [a, b, c] = [('A', 0.5), ('B', 2.0), ('C', 3.0)].map(|(operand, value)| {
+        let values = vec![value; problem.bytes(operand) as usize / 2];
+        device.upload(&encode(&values, dtype).unwrap()).unwrap()
+    });
+    let mut d = device.alloc(2 * c.len()).unwrap();
+    d.write(&[c.to_vec().unwrap(), c.to_vec().unwrap()].concat()).unwrap();
+    let first = || d.part(0, c.len()).unwrap();
+    let values = |buffer: &host::Buffer| decode(&buffer.to_vec().unwrap(), dtype).unwrap();
+    let in_place = plan.bind(&a, &b, Some(Strided::from(&first())), &mut first()).unwrap();
+    in_place.run(1.0, 2.0, &device.stream()).unwrap();
+    assert_eq!(values(&first()), vec![22.0; c.len() / 2]);
+    let shifted = Strided::from(View::new(&d).offset(16));
+    let refused = plan.bind(&a, &b, Some(shifted), &mut first()).err().unwrap().to_string();
+    assert!(refused.ends_with("C must be exactly D or apart from it"), "{refused}");
+    let nan = device.upload(&vec![0xff; c.len()]).unwrap();
+    plan.run(&a, &b, Some(Strided::from(&nan)), &mut first(), 1.0, 0.0).unwrap();
+    assert_eq!(values(&first()), vec![16.0; c.len() / 2]);
+}
+
+/// Matrices side by side in lines that TMA can't write: each line of all matrices is one copy. The plan says what packed operands
+/// need, and a bound product what its own operands do.
+#[test]
+fn operands_that_are_copied() {
+    let (device, gemm) = on_model(5);
+    let (dtype, layout, order) = (Dtype::F16, Layout::ALL[0], Order::RowMajor);
+    let (batch, m, n, k) = (7, 3, 5, 16);
+    let problem = StridedProblem { batch, m, n, k, dtype, layout, order, beta_c: false };
+    let plan = gemm.plan(&problem).unwrap();
+    let text = plan.describe().to_string();
+    let copy = "  D: rows of 10 bytes are padded to 16 (TMA needs multiples of 16) in a copy of 336 bytes\n";
+    assert!(text.ends_with(copy), "{text}");
+    let values = |operand: u64, rows: u64| -> Vec<f32> {
+        let of = |i: u64| value(operand, i / (rows * k), i / k % rows, i % k);
+        (0..batch * rows * k).map(of).collect()
+    };
+    let upload = |values: &[f32]| device.upload(&encode(values, dtype).unwrap()).unwrap();
+    let (a, b) = (upload(&values(0, m)), upload(&values(1, n)));
+    let mut d = device.alloc((batch * m * n * 2) as usize).unwrap();
+    let result = StridedMut::from(ViewMut::new(&mut d).pitch(batch * n * 2)).batch_stride(n * 2);
+    let bound = plan.bind(&a, &b, None, result).unwrap();
+    assert_eq!(bound.copied().collect::<String>(), "D");
+    bound.run(0.5, 0.0, &device.stream()).unwrap();
+    let want = reference(&problem, [false; 2]);
+    for (i, have) in decode(&d.to_vec().unwrap(), dtype).unwrap().into_iter().enumerate() {
+        let (row, matrix, column) = (i / 35, i / 5 % 7, i % 5);
+        assert_eq!(have.to_bits(), want[(matrix * 3 + row) * 5 + column].to_bits(), "{i}");
+    }
 }

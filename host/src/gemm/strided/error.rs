@@ -22,9 +22,6 @@ pub enum StridedError {
         /// What was given.
         text: String,
     },
-    /// There is nothing to add up.
-    #[error("K is 0, so every element of D is 0: fill D instead")]
-    EmptyK,
     /// More tiles than a grid numbers.
     #[error(
         "a batch of {batch} matrices of {m} x {n}: a grid computes less than 2^30 tiles of 16 x 16 elements"
@@ -36,34 +33,6 @@ pub enum StridedError {
         m: u64,
         /// Columns of D.
         n: u64,
-    },
-    /// An address, a pitch or a stride that TMA does not take. A copy would be needed.
-    #[error(
-        "GEMM operand {operand}: {what} {value} is not a multiple of 16 bytes below 2^40, which TMA requires; copy the operand to rows of {padded} bytes, or pad them"
-    )]
-    Unaligned {
-        /// A, B or D.
-        operand: char,
-        /// "address", "pitch" or "batch stride".
-        what: &'static str,
-        /// Its value in bytes.
-        value: u64,
-        /// Bytes of a line, rounded up to a multiple of 16.
-        padded: u64,
-    },
-    /// Lines of D that do not end on a multiple of 16 bytes: TMA would write beyond them.
-    #[error(
-        "GEMM operand D: lines of {elements} {dtype} = {bytes} bytes; TMA writes multiples of 16 bytes, so a multiple of {unit} elements is right"
-    )]
-    ResultLine {
-        /// Elements of a line.
-        elements: u64,
-        /// Element type.
-        dtype: &'static str,
-        /// Bytes of a line.
-        bytes: u64,
-        /// Elements of 16 bytes.
-        unit: u64,
     },
     /// Matrices of D that overlap.
     #[error(
@@ -84,7 +53,7 @@ pub enum StridedError {
         "GEMM operand {operand}: {batch} matrices, {stride} bytes apart, of {lines} lines, {pitch} bytes apart, end at byte {end}; the buffer has {len}"
     )]
     OutOfBuffer {
-        /// A, B or D.
+        /// A, B, C or D.
         operand: char,
         /// Matrices of the batch.
         batch: u64,
@@ -99,12 +68,12 @@ pub enum StridedError {
         /// Bytes of the buffer.
         len: u64,
     },
-    /// D shares memory with A or B.
+    /// D shares memory with A or B, or with a part of C.
     #[error(
-        "GEMM operand {operand}, {theirs:#x} to {theirs_end:#x}, overlaps D, {ours:#x} to {ours_end:#x}: D must have memory of its own"
+        "GEMM operand {operand}, {theirs:#x} to {theirs_end:#x}, overlaps D, {ours:#x} to {ours_end:#x}: {right}"
     )]
     Overlap {
-        /// A or B.
+        /// A, B or C.
         operand: char,
         /// Its first byte.
         theirs: u64,
@@ -114,6 +83,8 @@ pub enum StridedError {
         ours: u64,
         /// The byte behind D's last one.
         ours_end: u64,
+        /// What would be right.
+        right: &'static str,
     },
     /// The table has no kernel for the product.
     #[error("no GEMM kernel for {dtype} in the layout {layout}; the table has {have}{cure}")]

@@ -2,7 +2,7 @@
 
 use super::problem::{Order, StridedProblem};
 use crate::device::Device;
-use crate::gemm::KernelInfo;
+use crate::gemm::{KernelInfo, StagingInfo};
 use crate::tensor_error::dtype_name;
 use serde::Serialize;
 use std::fmt;
@@ -20,21 +20,27 @@ pub struct StridedInfo {
     pub n: u64,
     /// Columns of A and B.
     pub k: u64,
-    /// Type of A, B and D.
+    /// Type of all operands.
     pub dtype: &'static str,
     /// The layouts of A and B, with their BLAS name.
     pub layout: String,
     /// How D lies in memory. If it is column-major, the kernel gets B as its A.
     pub order: Order,
+    /// Whether C is added.
+    pub with_c: bool,
     /// The kernel, or `None` when D is empty. Its tiles are those of all matrices.
     pub kernel: Option<KernelInfo>,
+    /// Operands without gaps that each run copies to lines that TMA accepts. A view may need another copy
+    /// ([`BoundStrided::copied`](super::BoundStrided::copied)).
+    pub staging: Vec<StagingInfo>,
 }
 
 impl StridedInfo {
     pub(super) fn of(device: &Device, problem: &StridedProblem) -> Self {
-        let StridedProblem { batch, m, n, k, dtype, layout, order } = *problem;
+        let StridedProblem { batch, m, n, k, dtype, layout, order, beta_c: with_c } = *problem;
         let (device, dtype, layout) = (device.describe(), dtype_name(dtype), layout.to_string());
-        Self { device, batch, m, n, k, dtype, layout, order, kernel: None }
+        let (kernel, staging) = (None, Vec::new());
+        Self { device, batch, m, n, k, dtype, layout, order, with_c, kernel, staging }
     }
 }
 
@@ -45,14 +51,22 @@ impl fmt::Display for StridedInfo {
             Order::RowMajor => "row-major",
             Order::ColumnMajor => "column-major",
         };
+        let c = if self.with_c { " + C" } else { "" };
         writeln!(
             f,
-            "D[{batch}, {m}, {n}] {order} = A[{batch}, {m}, {k}] B[{batch}, {n}, {k}]^T {dtype}, layout {layout}, on {}",
+            "D[{batch}, {m}, {n}] {order} = A[{batch}, {m}, {k}] B[{batch}, {n}, {k}]^T{c} {dtype}, layout {layout}, on {}",
             self.device
         )?;
         match &self.kernel {
-            Some(kernel) => write!(f, "{kernel}"),
-            None => writeln!(f, "  D is empty: nothing is launched"),
+            Some(kernel) => write!(f, "{kernel}")?,
+            None => writeln!(f, "  D is empty: nothing is launched")?,
         }
+        for copy in &self.staging {
+            write!(f, "{copy}")?;
+        }
+        if *k == 0 && self.kernel.is_some() {
+            writeln!(f, "  K is 0: one k tile of zeros is multiplied")?;
+        }
+        Ok(())
     }
 }

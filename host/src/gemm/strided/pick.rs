@@ -10,7 +10,7 @@ use gpu_kernels::gemm::Instance;
 
 /// Whether an instance computes this product, as the kernel sees it.
 pub(super) fn fits(instance: &Instance, problem: &StridedProblem) -> bool {
-    let plain = instance.batched && !instance.has_c && !instance.swap_ab;
+    let plain = instance.batched && instance.has_c == problem.beta_c && !instance.swap_ab;
     let types = (instance.ab, instance.out) == (problem.dtype, problem.dtype);
     plain && types && Layout::of(instance) == problem.layout
 }
@@ -55,12 +55,14 @@ pub(super) fn pick(gemm: &Gemm, problem: &StridedProblem) -> Result<(usize, Stri
 
 /// The error for a product that no row computes.
 fn none(table: &[Instance], problem: &StridedProblem) -> StridedError {
-    let word = |i: &Instance| format!("{} {}", dtype_name(i.ab), Layout::of(i));
+    let c = |has| if has { " with C" } else { "" };
+    let word = |i: &Instance| format!("{} {}{}", dtype_name(i.ab), Layout::of(i), c(i.has_c));
     let mut have: Vec<String> = table.iter().map(word).collect();
     have.sort();
     have.dedup();
     let have = if have.is_empty() { "nothing".to_owned() } else { have.join(", ") };
     let cure = if table.is_empty() { "; turn on warpipe's feature `gemm-layouts`" } else { "" };
-    let (dtype, layout) = (dtype_name(problem.dtype), problem.layout.to_string());
+    let (dtype, layout) =
+        (dtype_name(problem.dtype), problem.layout.to_string() + c(problem.beta_c));
     StridedError::NoInstance { dtype, layout, have, cure }
 }

@@ -3,6 +3,7 @@
 use super::info::StridedInfo;
 use super::pick::{candidates, fits, pick};
 use super::problem::StridedProblem;
+use super::staging::{Staging, of_packed};
 use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
@@ -53,7 +54,7 @@ impl StridedGemm {
     ///
     /// # Errors
     /// The errors of [`StridedProblem::check`]; [`StridedError::NoInstance`](super::StridedError::NoInstance) for a type
-    /// or a layout without kernels.
+    /// or a layout without kernels; errors of an allocation.
     pub fn plan(&self, problem: &StridedProblem) -> Result<StridedPlan, Error> {
         self.plan_of(problem, None)
     }
@@ -95,40 +96,64 @@ impl StridedGemm {
         problem.check()?;
         let device = &self.gemm.device;
         let mut info = StridedInfo::of(device, problem);
-        let mut choice = None;
+        let mut choices = Vec::new();
         if !problem.is_empty() {
             let of_kernel = problem.of_kernel();
-            let (index, why) = match asked {
-                Some((index, _)) => {
-                    (self.checked(&of_kernel, index)?, "the caller asked for it".into())
-                }
-                None => pick(&self.gemm, &of_kernel)?,
-            };
-            let instance = &self.gemm.instances()[index];
-            let stacked = of_kernel.stacked(instance);
-            let schedule = asked.and_then(|(_, schedule)| schedule);
-            let mut chosen = self.gemm.choose(&stacked, index, schedule)?;
-            // A raster group lies in one matrix.
-            let tiling = Tiling::new(instance, of_kernel.m, of_kernel.n);
-            chosen.raster_swizzle = chosen.raster_swizzle.min(tiling.clusters_m as u32);
-            let mut kernel = KernelInfo::of(&stacked, index, &chosen, why);
-            kernel.tiles = problem.batch * tiling.tiles;
-            kernel.waves = kernel.tiles as f64 / f64::from(kernel.ctas);
+            let (kernel, choice) = self.choose(&of_kernel, asked)?;
             info.kernel = Some(kernel);
-            choice = Some(chosen);
+            choices.push(choice);
+            // BLAS does not read C when beta is 0, so C may hold anything, NaN included.
+            let without_c = StridedProblem { beta_c: false, ..of_kernel };
+            if problem.beta_c
+                && let Ok((_, choice)) = self.choose(&without_c, None)
+            {
+                choices.push(choice);
+            }
+            let operands =
+                if problem.beta_c { &['A', 'B', 'C', 'D'][..] } else { &['A', 'B', 'D'] };
+            info.staging = operands.iter().filter_map(|&o| of_packed(problem, o)).collect();
         }
-        let alloc = |bytes| device.alloc_zeroed(bytes);
-        let throttled = choice.as_ref().is_some_and(|choice| choice.throttled);
-        Ok(StridedPlan {
+        let throttled = choices.iter().any(|choice| choice.throttled);
+        let throttle = device.alloc_zeroed(if throttled { Throttle::BYTES } else { 0 })?;
+        let kernel = |choice: Choice| {
+            let partials = device.alloc_zeroed(choice.partial_bytes())?;
+            Ok::<_, Error>(Kernel { choice, partials })
+        };
+        let plan = StridedPlan {
             device: device.clone(),
             module: self.gemm.module().clone(),
             problem: *problem,
-            partials: alloc(choice.as_ref().map_or(0, Choice::partial_bytes))?,
-            throttle: alloc(if throttled { Throttle::BYTES } else { 0 })?,
-            choice,
+            kernels: choices.into_iter().map(kernel).collect::<Result<_, _>>()?,
+            throttle,
+            staging: Staging::default(),
             turns: Turns::default(),
             info,
-        })
+        };
+        plan.info.staging.iter().try_for_each(|copy| plan.staging(copy.operand).map(drop))?;
+        Ok(plan)
+    }
+
+    /// The kernel of a product, as the kernel sees it, and its description.
+    fn choose(
+        &self,
+        problem: &StridedProblem,
+        asked: Option<(usize, Option<Schedule>)>,
+    ) -> Result<(KernelInfo, Choice), Error> {
+        let (index, why) = match asked {
+            Some((index, _)) => (self.checked(problem, index)?, "the caller asked for it".into()),
+            None => pick(&self.gemm, problem)?,
+        };
+        let instance = &self.gemm.instances()[index];
+        let stacked = problem.stacked(instance);
+        let schedule = asked.and_then(|(_, schedule)| schedule);
+        let mut choice = self.gemm.choose(&stacked, index, schedule)?;
+        // A raster group lies in one matrix.
+        let tiling = Tiling::new(instance, problem.m, problem.n);
+        choice.raster_swizzle = choice.raster_swizzle.min(tiling.clusters_m as u32);
+        let mut kernel = KernelInfo::of(&stacked, index, &choice, why);
+        kernel.tiles = problem.batch * tiling.tiles;
+        kernel.waves = kernel.tiles as f64 / f64::from(kernel.ctas);
+        Ok((kernel, choice))
     }
 
     /// Returns `index` if that row of the table computes `problem`, as the kernel sees it.
@@ -158,19 +183,26 @@ pub struct StridedPlan {
     pub(super) device: Device,
     pub(super) module: Module,
     pub(super) problem: StridedProblem,
-    /// The kernel; `None` if D is empty.
-    pub(super) choice: Option<Choice>,
-    /// Stream-K workspace; empty if no tile is split.
-    pub(super) partials: Buffer,
-    /// The counter of the grid throttle; empty if the kernel is not throttled.
+    /// Kernels to launch. The first one is the plan's. With C there is a second one without C, for `beta = 0`. There are none if D
+    /// is empty.
+    pub(super) kernels: Vec<Kernel>,
+    /// The counter of the grid throttle; empty if no kernel is throttled.
     pub(super) throttle: Buffer,
-    /// Whose turn it is to use the workspace.
+    pub(super) staging: Staging,
+    /// Whose turn it is to use the copies and the workspaces.
     pub(super) turns: Turns,
     info: StridedInfo,
 }
 
+/// A kernel of a plan.
+pub(super) struct Kernel {
+    pub choice: Choice,
+    /// Stream-K workspace; empty if no tile is split.
+    pub partials: Buffer,
+}
+
 impl StridedPlan {
-    /// Description of the plan: kernel and grid.
+    /// Description of the plan: kernel, grid and staging copies.
     pub fn describe(&self) -> &StridedInfo {
         &self.info
     }
@@ -184,7 +216,8 @@ impl StridedPlan {
     pub(super) fn scheduler(&self, choice: &Choice) -> (TileSchedulerParams, FastDivmod) {
         let StridedProblem { batch, m, n, k, .. } = self.problem.of_kernel();
         let clusters = choice.grid[0] / choice.instance.desc.meta.cluster_size();
-        let size = [m, n, k].map(|x| x as u32);
+        // If K is 0, one k tile of zeros is multiplied.
+        let size = [m, n, k.max(1)].map(|x| x as u32);
         let (group, streamed) = (choice.raster_swizzle, choice.streamed);
         choice.instance.batched_scheduler(size, batch as u32, group, clusters, streamed)
     }

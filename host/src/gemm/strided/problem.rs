@@ -92,12 +92,14 @@ pub struct StridedProblem {
     pub n: u64,
     /// Columns of A and B.
     pub k: u64,
-    /// Element type of A, B and D: bf16 or f16.
+    /// Element type of all operands: bf16 or f16.
     pub dtype: Dtype,
     /// How A and B lie in memory.
     pub layout: Layout,
-    /// How D lies in memory.
+    /// How D lies in memory, and C.
     pub order: Order,
+    /// Whether beta * C is added.
+    pub beta_c: bool,
 }
 
 impl StridedProblem {
@@ -106,7 +108,7 @@ impl StridedProblem {
         2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64
     }
 
-    /// Lines of a matrix of operand 'A', 'B' or 'D' in memory, and elements of a line.
+    /// Lines of a matrix of operand 'A', 'B', 'C' or 'D' in memory, and elements of a line.
     pub fn lines(&self, operand: char) -> [u64; 2] {
         let Self { m, n, k, layout, order, .. } = *self;
         match (operand, layout.a, layout.b, order) {
@@ -119,7 +121,7 @@ impl StridedProblem {
         }
     }
 
-    /// Bytes of operand 'A', 'B' or 'D' with all of its matrices, without gaps.
+    /// Bytes of operand 'A', 'B', 'C' or 'D' with all of its matrices, without gaps.
     pub fn bytes(&self, operand: char) -> u64 {
         let [lines, elements] = self.lines(operand);
         let matrix = lines.saturating_mul(elements).saturating_mul(self.dtype.size() as u64);
@@ -142,8 +144,8 @@ impl StridedProblem {
 
     /// One product of the batch, without its layouts.
     pub(super) fn matrix(&self) -> GemmProblem {
-        let Self { m, n, k, dtype, .. } = *self;
-        GemmProblem { m, n, k, ab: dtype, out: dtype, beta_c: false }
+        let Self { m, n, k, dtype, beta_c, .. } = *self;
+        GemmProblem { m, n, k, ab: dtype, out: dtype, beta_c }
     }
 
     /// A single product with the same tiles as the whole batch: the matrices are stacked along M, and each is padded to
@@ -160,8 +162,8 @@ impl StridedProblem {
     /// Checks types and sizes.
     ///
     /// # Errors
-    /// [`StridedError::Dtype`] for types without kernels; [`StridedError::EmptyK`];
-    /// [`StridedError::TooManyTiles`]; [`Error::SizeOverflow`] for sizes that a GPU cannot address.
+    /// [`StridedError::Dtype`] for types without kernels; [`StridedError::TooManyTiles`]; [`Error::SizeOverflow`] for sizes that a
+    /// GPU cannot address.
     pub fn check(&self) -> Result<(), Error> {
         let Self { batch, m, n, .. } = *self;
         let refuse = |right| StridedError::Dtype {
@@ -193,9 +195,6 @@ impl StridedProblem {
         // Tiles at the edges of a cluster tile count too: no cluster tile of the table has more than 16 x 16 of these.
         if tiles.saturating_mul(batch) >= u64::from(FastDivmod::DIVIDENDS) {
             return Err(StridedError::TooManyTiles { batch, m, n }.into());
-        }
-        if self.k == 0 && !self.is_empty() {
-            return Err(StridedError::EmptyK.into());
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::error::StridedError;
 use super::problem::{Order, StridedProblem};
+use super::staging::{Place, padded};
 use crate::buffer::{Buffer, Memory, span};
 use crate::device::Device;
 use crate::error::Error;
@@ -10,11 +11,6 @@ use crate::tensor_error::dtype_name;
 use crate::view::{Loan, View, ViewMut};
 use crate::view_error::ViewError;
 use std::sync::Arc;
-
-/// What TMA requires addresses and strides to be multiples of, in bytes.
-const UNIT: u64 = 16;
-/// Strides are below this.
-const STRIDES: u64 = 1 << 40;
 
 /// A batch of matrices that are read: the first one, and the bytes from one to the next.
 ///
@@ -103,6 +99,7 @@ pub(super) struct Operand<'v> {
     pub pitch: u64,
     /// Bytes from matrix to matrix.
     pub stride: u64,
+    pub place: Place,
     /// Bytes from the first to the last one.
     bytes: u64,
     loan: Option<Arc<Loan<'v>>>,
@@ -129,28 +126,26 @@ impl<'v> Operand<'v> {
             let (rows, cols) = (lines * batch, elements);
             return Err(Error::OperandSize { operand, rows, cols, dtype, need, have: len });
         }
-        let padded = width.next_multiple_of(UNIT);
-        // One line has any pitch.
-        let pitch = if lines > 1 { pitch.unwrap_or(width) } else { padded };
-        if pitch < width {
-            return Err(
-                ViewError::Pitch { operand, pitch, cols: elements, dtype, row: width }.into()
-            );
+        let given = pitch.unwrap_or(width);
+        if lines > 1 && given < width {
+            let (pitch, cols) = (given, elements);
+            return Err(ViewError::Pitch { operand, pitch, cols, dtype, row: width }.into());
         }
+        let address = memory.addr.saturating_add(offset);
+        // One line has any pitch, and one matrix any stride.
+        let pitch = if lines > 1 { given } else { padded(width) };
+        let packed = lines.saturating_mul(given);
+        let stride = if batch > 1 { stride.unwrap_or(packed) } else { padded(width) };
         let matrix = span(lines, pitch, width).unwrap_or(u64::MAX);
-        let packed = lines.saturating_mul(pitch);
-        // And one matrix any stride.
-        let stride = if batch > 1 { stride.unwrap_or(packed) } else { pitch };
-        let unaligned = |what, value: u64, limit: u64| {
-            if value.is_multiple_of(UNIT) && value < limit {
-                return Ok(());
+        for (what, value) in [("address", address), ("pitch", pitch), ("batch stride", stride)] {
+            if !value.is_multiple_of(size) && problem.bytes(operand) > 0 {
+                return Err(ViewError::Misaligned { operand, what, value, size, dtype }.into());
             }
-            Err(StridedError::Unaligned { operand, what, value, padded })
-        };
-        unaligned("address", memory.addr.saturating_add(offset), u64::MAX)?;
-        unaligned("pitch", pitch, STRIDES)?;
-        unaligned("batch stride", stride, STRIDES)?;
-        let bytes = (batch - 1).saturating_mul(stride).saturating_add(matrix);
+        }
+        let place = Place::of(operand, [address, pitch, stride], width, problem.k);
+        let all = (batch - 1).saturating_mul(stride).saturating_add(matrix);
+        // Only if K is 0: then nothing of A and B is read.
+        let bytes = if lines == 0 || elements == 0 { 0 } else { all };
         let end = bytes.saturating_add(offset);
         if end > len {
             return Err(StridedError::OutOfBuffer {
@@ -171,6 +166,7 @@ impl<'v> Operand<'v> {
             lines: [lines, elements],
             pitch,
             stride,
+            place,
             bytes,
             loan,
         };
@@ -180,13 +176,9 @@ impl<'v> Operand<'v> {
         Ok(this)
     }
 
-    /// Checks what is written: whole units of 16 bytes, each once.
+    /// Checks that no element is written twice.
     fn check_result(&self, problem: &StridedProblem, bytes: u64) -> Result<(), StridedError> {
-        let Self { lines: [lines, elements], pitch, stride, .. } = *self;
-        if !bytes.is_multiple_of(UNIT) {
-            let (dtype, unit) = (dtype_name(problem.dtype), UNIT / problem.dtype.size() as u64);
-            return Err(StridedError::ResultLine { elements, dtype, bytes, unit });
-        }
+        let Self { lines: [lines, _], pitch, stride, .. } = *self;
         let need = (lines - 1) * pitch + bytes;
         // Or the matrices lie side by side in the lines.
         let beside = stride >= bytes && (problem.batch - 1).saturating_mul(stride) + bytes <= pitch;
@@ -202,12 +194,27 @@ impl<'v> Operand<'v> {
         [first, first + self.bytes]
     }
 
-    /// Checks that no byte between the first and the last one of this operand is between those of D.
+    /// Checks that no byte between the first and the last one of this operand is between those of D. C may be exactly D.
     pub fn check_apart(&self, d: &Operand<'_>) -> Result<(), StridedError> {
         let ([theirs, theirs_end], [ours, ours_end]) = (self.range(), d.range());
-        if theirs < ours_end && ours < theirs_end {
+        let lies = |operand: &Operand<'_>| (operand.range(), operand.pitch, operand.stride);
+        if self.name == 'C' && lies(self) == lies(d) {
+            return Ok(());
+        }
+        if self.bytes > 0 && theirs < ours_end && ours < theirs_end {
             let operand = self.name;
-            return Err(StridedError::Overlap { operand, theirs, theirs_end, ours, ours_end });
+            let right = match operand {
+                'C' => "C must be exactly D or apart from it",
+                _ => "D must have memory of its own",
+            };
+            return Err(StridedError::Overlap {
+                operand,
+                theirs,
+                theirs_end,
+                ours,
+                ours_end,
+                right,
+            });
         }
         Ok(())
     }
@@ -224,7 +231,7 @@ impl<'v> Operand<'v> {
     }
 }
 
-/// The operands in the order of the kernel's parameters.
+/// A and B in the order of the kernel's parameters.
 pub(super) fn in_kernel_order<T>(order: Order, a: T, b: T) -> [T; 2] {
     match order {
         Order::RowMajor => [a, b],

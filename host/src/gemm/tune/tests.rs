@@ -1,6 +1,6 @@
 use super::*;
 use gpu_kernels::gemm::e5m2::e5m2_instances;
-use gpu_kernels::gemm::fused::FusedElement;
+use gpu_kernels::gemm::fused::{FUSED_E4M3_FAST_INSTANCES, FUSED_E4M3_INSTANCES, FusedElement};
 use gpu_kernels::gemm::integer::{INT8_INSTANCES, INT8_SCALED_INSTANCES};
 use gpu_kernels::gemm::quantised::{E4M3_FAST_INSTANCES, E4M3_INSTANCES, SCALED_C_INSTANCES};
 use gpu_kernels::gemm::{
@@ -45,6 +45,8 @@ fn no_two_tables_share_a_key() {
         bf16::gated().rows,
         f16::fused().rows,
         f16::gated().rows,
+        FUSED_E4M3_INSTANCES.rows,
+        FUSED_E4M3_FAST_INSTANCES.rows,
     ];
     for mix in [[E5m2, E4m3], [E4m3, E5m2], [E5m2, E5m2]] {
         tables.extend([false, true].map(|fast| e5m2_instances(mix, fast).unwrap().rows));
