@@ -30,8 +30,8 @@ pub struct StridedInfo {
     pub with_c: bool,
     /// The kernel, or `None` when D is empty. Its tiles are those of all matrices.
     pub kernel: Option<KernelInfo>,
-    /// Operands without gaps that each run copies to lines that TMA accepts. A view may need another copy
-    /// ([`BoundStrided::copied`](super::BoundStrided::copied)).
+    /// The copies that operands without gaps need: each run makes them, for lines that TMA accepts. A view may need another one
+    /// ([`BoundStrided::copied`](super::BoundStrided::copied)), and one matrix for all products a smaller one.
     pub staging: Vec<StagingInfo>,
 }
 

@@ -119,7 +119,7 @@ impl StridedGemm {
             let partials = device.alloc_zeroed(choice.partial_bytes())?;
             Ok::<_, Error>(Kernel { choice, partials })
         };
-        let plan = StridedPlan {
+        Ok(StridedPlan {
             device: device.clone(),
             module: self.gemm.module().clone(),
             problem: *problem,
@@ -128,9 +128,7 @@ impl StridedGemm {
             staging: Staging::default(),
             turns: Turns::default(),
             info,
-        };
-        plan.info.staging.iter().try_for_each(|copy| plan.staging(copy.operand).map(drop))?;
-        Ok(plan)
+        })
     }
 
     /// The kernel of a product, as the kernel sees it, and its description.

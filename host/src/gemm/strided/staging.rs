@@ -70,27 +70,28 @@ fn index(operand: char) -> usize {
     }
 }
 
-/// The copies of A, B, C and D. Those that packed operands need come with the plan, others with the first bind that needs them.
+/// The copies of A, B, C and D: of one matrix that all products share, and of all matrices. The first bind that needs one allocates
+/// it.
 #[derive(Default)]
-pub(super) struct Staging([OnceLock<Buffer>; 4]);
+pub(super) struct Staging([[OnceLock<Buffer>; 2]; 4]);
 
 impl StridedPlan {
     /// The memory of an operand's copy, or of its zero line. Allocates it where there is none yet.
-    pub(super) fn staging(&self, operand: char) -> Result<&Arc<Memory>, Error> {
-        let cell = &self.staging.0[index(operand)];
+    fn staging(&self, operand: &Operand<'_>) -> Result<&Arc<Memory>, Error> {
+        let shared = operand.stride == 0 || operand.place == Place::Zero;
+        let cell = &self.staging.0[index(operand.name)][usize::from(!shared)];
         if let Some(copy) = cell.get() {
             return Ok(&copy.memory);
         }
-        let StridedProblem { batch, k, dtype, .. } = self.problem;
-        let [lines, elements] = self.problem.lines(operand);
-        let pitch = padded(elements * dtype.size() as u64);
-        let all = batch.checked_mul(lines).and_then(|lines| lines.checked_mul(pitch));
-        let zero = k == 0 && (operand == 'A' || operand == 'B');
-        let bytes = if zero { Some(UNIT) } else { all };
-        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+        let matrices = if shared { 1 } else { self.problem.batch };
+        let Operand { lines: [lines, elements], place, .. } = *operand;
+        let lines = if place == Place::Zero { 1 } else { lines };
+        let pitch = padded(elements * self.problem.dtype.size() as u64);
+        let all = matrices.checked_mul(lines).and_then(|lines| lines.checked_mul(pitch));
+        let bytes = all.and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| Error::SizeOverflow {
             what: "bytes of a staging copy",
-            factors: format!("{batch} x {lines} x {pitch}"),
+            factors: format!("{matrices} x {lines} x {pitch}"),
             limit: "the host's address space is smaller",
         })?;
         let copy = self.device.alloc_zeroed(bytes)?;
@@ -116,11 +117,11 @@ impl StridedPlan {
             Place::Staged => {
                 let matrix = Matrix { offset: 0, dtype, rows, cols, pitch: line };
                 let stride = if stride == 0 { 0 } else { rows * line };
-                Ok((self.staging(operand.name)?, matrix, all(stride)))
+                Ok((self.staging(operand)?, matrix, all(stride)))
             }
             Place::Zero => {
                 let matrix = Matrix { offset: 0, dtype, rows: 1, cols: UNIT / size, pitch: UNIT };
-                Ok((self.staging(operand.name)?, matrix, [1, UNIT]))
+                Ok((self.staging(operand)?, matrix, [1, UNIT]))
             }
         }
     }
@@ -140,7 +141,7 @@ impl StridedPlan {
         // One matrix serves all products where the stride is 0.
         let matrices = if stride == 0 { 1 } else { self.problem.batch };
         let (line, matrix) = (padded(width), lines * padded(width));
-        let memory = self.staging(operand.name)?;
+        let memory = self.staging(operand)?;
         let copied = |offset: u64, at: u64, pitches: [u64; 2], rows: u64| {
             let own = Rows { memory: &operand.memory, offset, pitch: pitches[0] };
             let copy = Rows { memory, offset: at, pitch: pitches[1] };
