@@ -273,6 +273,9 @@ pub(crate) fn span(rows: u64, pitch: u64, width: u64) -> Option<u64> {
     }
 }
 
+/// The largest pitch of a 2D copy (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`). Rows that are further apart are copied one by one.
+const MAX_PITCH: u64 = i32::MAX as u64;
+
 /// Rows inside a memory: where the first one begins, and how far it is to the next.
 pub(crate) struct Rows<'a> {
     pub memory: &'a Memory,
@@ -328,6 +331,13 @@ impl Device {
             return Ok(());
         }
         let (from, to) = (src.memory.addr + src.offset, dst.memory.addr + dst.offset);
+        if rows > 1 && src.pitch.max(dst.pitch) > MAX_PITCH {
+            return (0..rows).try_for_each(|row| {
+                let (from, to) = (src.offset + row * src.pitch, dst.offset + row * dst.pitch);
+                let (src, dst) = (Rows { offset: from, ..*src }, Rows { offset: to, ..*dst });
+                self.copy_rows(&src, &dst, [1, width], stream)
+            });
+        }
         match &self.backend {
             Backend::Cuda(context) => {
                 let _bound = context.bind()?;

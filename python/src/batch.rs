@@ -80,6 +80,9 @@ impl Batch {
             };
             return Err(view.refuse(name, what));
         };
+        if lines > 1 && pitch < elements {
+            return Err(view.refuse(name, "its lines overlap; copy it, e.g. with .contiguous()"));
+        }
         let stride = if matrices == 1 { 0 } else { stride };
         let last = |count: u64, step: u64| count.saturating_sub(1).saturating_mul(step);
         let empty = batch * lines * elements == 0;
@@ -161,9 +164,17 @@ pub fn check(a: &View, b: &View, c: Option<&View>, out: &View) -> Result<Product
         }
     }
     let of = |name, view| Batch::of(name, view, batch, None);
-    let tensors = [of("a", a)?, of("b", b)?, of("out", out)?];
-    let lines = Some(tensors[2].by_columns);
-    let c = c.map(|c| Batch::of("c", c, batch, lines)).transpose()?;
+    let (a_lines, b_lines) = (of("a", a)?, of("b", b)?);
+    // The result's lines are its own choice, unless only the other ones are also those of `c`.
+    let results = |asked| {
+        let out = Batch::of("out", out, batch, asked)?;
+        let c = c.map(|c| Batch::of("c", c, batch, Some(out.by_columns))).transpose()?;
+        Ok::<_, Refusal>((out, c))
+    };
+    let (out, c) = results(None).or_else(|refusal| {
+        results(Some(false)).or_else(|_| results(Some(true))).map_err(|_| refusal)
+    })?;
+    let tensors = [a_lines, b_lines, out];
     Ok(Products { sizes: [batch, m, n, k], element: a.element, place: a.place, tensors, c })
 }
 
@@ -226,6 +237,11 @@ mod tests {
         let (a, b) = (packed(0, &[8, 40]), packed(1 << 20, &[40, 1]));
         let column = check(&a, &b, None, &packed(1 << 30, &[8, 1]));
         let b = column.unwrap().tensors[1];
+        // A result of one column has lines of either kind, and those of `c` decide.
+        let out = packed(1 << 30, &[8, 1]);
+        let c = view(1 << 21, &[8, 1], &[8, 1]);
+        let products = check(&a, &packed(1 << 20, &[40, 1]), Some(&c), &out).unwrap();
+        assert_eq!((products.tensors[2].by_columns, products.c.unwrap().pitch), (false, 16));
         assert_eq!((b.by_columns, b.lines), (true, [1, 40]));
     }
 
@@ -239,6 +255,8 @@ mod tests {
             with(&packed(1 << 21, &[2, 16, 24])).contains("[3, 16, 24], as the result, or one")
         );
         assert!(with(&packed(1 << 30, &[16, 24])).contains("overlap c"));
+        let expanded = view(1 << 21, &[3, 16, 24], &[0, 0, 1]);
+        assert!(with(&expanded).contains("its lines overlap"));
         let turned = view(1 << 21, &[3, 16, 24], &[384, 1, 16]);
         assert!(with(&turned).contains("its last stride must be 1, as that of the result"));
         assert!(

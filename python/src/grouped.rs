@@ -154,8 +154,8 @@ impl Call {
     /// Queues the product on a stream of a GPU. The first call of a kind plans it and loads its kernel.
     fn run(&self, ordinal: i32, stream: u64) -> PyResult<()> {
         let device = engine::device(ordinal)?;
-        // SAFETY: the caller's library works on this stream at this moment. It is used during this call, and by plans that
-        // have a workspace only as a name to compare with.
+        // SAFETY: the caller's library works on this stream at this moment. A plan with a workspace keeps the handle for the
+        // order of its runs; torch does not destroy its streams (docs/status.md says what that means for others).
         let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
         let stream = stream.map_err(|e| raise(&e))?;
         let captured = stream.capture_id().map_err(|e| raise(&e))?.is_some();

@@ -27,6 +27,8 @@ pub fn raise(error: &host::Error) -> PyErr {
         host::Error::Array(refused) => PyValueError::new_err(refused.to_string()),
         host::Error::Attention(refused) => PyValueError::new_err(refused.to_string()),
         host::Error::Grouped(refused) => PyValueError::new_err(refused.to_string()),
+        host::Error::Strided(refused) => PyValueError::new_err(refused.to_string()),
+        host::Error::View(refused) => PyValueError::new_err(refused.to_string()),
         host::Error::Tune(refused) => tune_error(refused),
         _ => Error::new_err(error.to_string()),
     }

@@ -186,10 +186,16 @@ impl Call {
             }
             *count = Some((view.addr, number));
         }
-        let inputs = [("a", Some(a)), ("b", Some(b)), ("amax", values[AMAX].as_ref())];
+        let read = VALUES.into_iter().zip(values.iter().map(Option::as_ref));
         let (out_start, out_end) = out.range();
-        for (name, input) in inputs {
+        for (name, input) in [("a", Some(a)), ("b", Some(b))].into_iter().chain(read) {
             let Some((start, end)) = input.map(View::range) else { continue };
+            if name != VALUES[AMAX]
+                && values[AMAX].is_some_and(|amax| (start..end).contains(&amax.range().0))
+            {
+                let amax = values[AMAX].as_ref().unwrap_or(out);
+                return Err(amax.refuse(VALUES[AMAX], "its memory is that of an operand"));
+            }
             if start != end && out_start != out_end && out_start < end && start < out_end {
                 return Err(Refusal::Alias { name, start, end, out_start, out_end });
             }
@@ -203,8 +209,8 @@ impl Call {
     /// Queues the product on a stream of a GPU. The first call of a kind plans it and loads its kernel.
     fn run(&self, ordinal: i32, stream: u64) -> PyResult<()> {
         let device = engine::device(ordinal)?;
-        // SAFETY: the caller's library works on this stream at this moment. It is used during this call, and by plans that
-        // have a workspace only as a name to compare with.
+        // SAFETY: the caller's library works on this stream at this moment. A plan with a workspace keeps the handle for the
+        // order of its runs; torch does not destroy its streams (docs/status.md says what that means for others).
         let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
         let stream = stream.map_err(|e| raise(&e))?;
         let captured = stream.capture_id().map_err(|e| raise(&e))?.is_some();

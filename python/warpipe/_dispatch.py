@@ -198,9 +198,9 @@ def bmm(a: Any, b: Any, c: Any = None, *, alpha: float = 1.0, beta: float = 1.0,
     matrices [M, K] and [K, N] have the result [M, N]. ``c`` lies as the result does, and may be ``out`` itself. It has as many
     matrices, or one for all, and is not read if ``beta`` is 0.
 
-    On a GPU, a tensor is used in place if its address and strides are multiples of 16 bytes, and, for the result, its rows too
-    (N a multiple of 8). Otherwise each call copies it, and the package keeps memory for the copy. ``out`` is written in place
-    and returned. There is no backward pass.
+    On a GPU, a tensor is used in place if its address and its strides other than 1 are multiples of 16 bytes, and so is a line
+    of the result. Otherwise each call copies it, and the package keeps memory for the copy. ``out`` is written in place and
+    returned. There is no backward pass.
     """
     if _is_torch(a):
         from . import torch as library

@@ -103,7 +103,7 @@ def _as_they_lie(
             return None
         a = a.view(-1, a.shape[-1])
     result = torch.empty(shape, dtype=a.dtype, device=a.device) if out is None else out
-    if not result.is_contiguous():
+    if not result.is_contiguous() or result.numel() == 0:
         return None
     matrix = result.view(-1, b.shape[-1])
     c = None if c is None else c.view(-1, b.shape[-1])

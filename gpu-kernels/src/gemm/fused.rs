@@ -1,7 +1,7 @@
 //! The compiled kernels with the epilogues of a linear layer: bias, activation, residual and gates; and scales, bias and
 //! activation for operands of e4m3.
 //!
-//! The activation is an argument ([`EltAct`](super::fusion::EltAct)), and so is whether there is a bias: one kernel
+//! The activation is an argument ([`EltAct`]), and so is whether there is a bias: one kernel
 //! serves them all, and the image stays small. For an epilogue of one's own there is
 //! [`gemm_kernels!`](crate::gemm_kernels!).
 #![forbid(unsafe_code)]

@@ -53,7 +53,7 @@ impl<'s> GemmPlan<ScaledPerColBiasEltAct<'s>> {
 
 impl<'s> BoundGemm<'_, ScaledPerColBiasEltAct<'s>> {
     /// Queues the layer with these scales on `stream`. Like [`BoundGemm::run_with`], it may wait for runs on other streams. The
-    /// scales and the bias are read when the product runs. Of `fusion`, the factors of C do not matter.
+    /// scales and the bias are read when the product runs. [`Fusion::beta`] and [`Fusion::residual`] are ignored: there is no C.
     ///
     /// # Errors
     /// [`Error::Scales`] for another number of scales; [`Error::Bias`] for a bias of another length; [`Error::ForeignDevice`]

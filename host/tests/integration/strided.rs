@@ -130,7 +130,7 @@ fn errors() {
     let batch = 1 << 30;
     assert_eq!(
         refused(StridedProblem { batch, ..bf16 }),
-        "a batch of 1073741824 matrices of 16 x 24: a grid computes less than 2^30 tiles of 16 x 16 elements"
+        "a batch of 1073741824 matrices of 16 x 24: a grid computes fewer than 2^30 tiles of 16 x 16 elements"
     );
     let wrong = gemm.plan_with(&bf16, 0, None).err().unwrap().to_string();
     assert_eq!(

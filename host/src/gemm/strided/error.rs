@@ -1,6 +1,6 @@
 //! Products with layouts and batches that can't be computed, one line each.
 
-/// A product of strided operands that no kernel computes, or an operand that TMA can't read.
+/// A product that no kernel computes, or operands that do not fit into their memory or overlap D.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StridedError {
@@ -24,7 +24,7 @@ pub enum StridedError {
     },
     /// More tiles than a grid numbers.
     #[error(
-        "a batch of {batch} matrices of {m} x {n}: a grid computes less than 2^30 tiles of 16 x 16 elements"
+        "a batch of {batch} matrices of {m} x {n}: a grid computes fewer than 2^30 tiles of 16 x 16 elements"
     )]
     TooManyTiles {
         /// Matrices of the batch.

@@ -30,8 +30,8 @@ pub struct StridedInfo {
     pub with_c: bool,
     /// The kernel, or `None` when D is empty. Its tiles are those of all matrices.
     pub kernel: Option<KernelInfo>,
-    /// The copies that operands without gaps need: each run makes them, for lines that TMA accepts. A view may need another one
-    /// ([`BoundStrided::copied`](super::BoundStrided::copied)), and one matrix for all products a smaller one.
+    /// The copies that each run makes if no operand has gaps. With views it may make others
+    /// ([`BoundStrided::copied`](super::BoundStrided::copied)). `bytes` counts all matrices, even if one serves all products.
     pub staging: Vec<StagingInfo>,
 }
 

@@ -205,6 +205,15 @@ impl StridedPlan {
         &self.info
     }
 
+    /// Waits until the runs that share this plan's memory have ended, and releases the stream of the last one. See
+    /// [`GemmPlan::synchronize`](crate::gemm::GemmPlan::synchronize).
+    ///
+    /// # Errors
+    /// [`Error::Driver`] if a run failed.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        self.turns.synchronize()
+    }
+
     /// The problem that the plan was made for.
     pub fn problem(&self) -> &StridedProblem {
         &self.problem

@@ -52,8 +52,9 @@ impl StridedPlan {
     /// An operand is a `&Buffer` (`&mut` for D) that packed matrices fill, a [`View`](crate::View), or a [`Strided`] with a
     /// batch stride. C lies in memory as D does, and may be exactly D. An operand is used in place if its address, its pitch and
     /// its batch stride are multiples of 16 bytes, and, for D, the bytes of a line too. Otherwise each run copies it, and the
-    /// first such `bind` of a plan allocates the copy. Where the matrices of such a batch do not follow one another, that is a copy
-    /// for each matrix, or for each line. If D has no element, the operands are not looked at.
+    /// first such `bind` of a plan allocates the copy: bind before a capture. Where the matrices of such a batch do not follow one
+    /// another, a run queues a `cuMemcpy2DAsync` for each matrix, or for each line of all matrices. If D has no element, the
+    /// operands are not looked at.
     ///
     /// # Errors
     /// [`Error::Strided`] and [`Error::View`] for an operand that the plan can't use, or that D overlaps;
