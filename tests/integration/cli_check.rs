@@ -133,6 +133,14 @@ fn families_are_checked_with_the_options_of_gemm() {
             &["--layout", "tt", "--batch", "3", "--instance", "tt_128x128_1x1_pp"],
             "gemm_layout_bf16_tt_128x128_1x1_pp 3x72x136x200 tt 6/0: 2 schedules, no finding",
         ),
+        (
+            &["--layout", "nn", "--batch", "2", "--instance", "nn_128x128_1x1_pp_c"],
+            "gemm_layout_bf16_nn_128x128_1x1_pp_c 2x72x136x200 nn 4/0: 2 schedules, no finding",
+        ),
+        (
+            &["--dtype", "e4m3", "--epilogue", "bias+gelu", "--instance", "64x64t_1x1"],
+            "gemm_fused_e4m3_64x64t_1x1 72x136x200 6/0: 2 schedules, no finding",
+        ),
     ] {
         let n = if options.contains(&"--n") { &[][..] } else { &["--n", "136"] };
         let rest = ["--m", "72", "--k", "200", "--seeds", "2"];

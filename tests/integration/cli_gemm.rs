@@ -45,6 +45,9 @@ fn epilogues() {
     }
     passes(["5", "72", "40"], &["--epilogue", "bias+gelu-tanh", "--dtype", "f16"], 5e-4);
     passes(["40", "72", "40"], &["--epilogue", "bias+relu", "--beta", "-0.5"], 4e-3);
+    let e4m3 = ["--dtype", "e4m3", "--epilogue", "bias+gelu", "--scales", "row"];
+    passes(["33", "75", "140"], &e4m3, 4e-3);
+    passes(["33", "75", "140"], &[&e4m3[..], &["--fast-accum"]].concat(), 1e-2);
 }
 
 #[test]
@@ -58,6 +61,14 @@ fn layouts_and_batches() {
             assert_eq!(report["plan"]["layout"], layout, "{report}");
         }
     }
+    // Lines of D that TMA can't write, and C.
+    let odd =
+        ["--m", "37", "--n", "71", "--k", "75", "--check", "--layout", "nt", "--beta", "-0.5"];
+    let (code, report) = gemm(&[&odd[..], &["--batch", "2"]].concat());
+    assert_eq!((code, &report["check"]["passed"]), (0, &Value::Bool(true)), "{report}");
+    let copied: Vec<_> =
+        report["plan"]["staging"].as_array().unwrap().iter().map(|copy| &copy["operand"]).collect();
+    assert_eq!(copied, ["A", "B", "C", "D"], "{report}");
     let turned = ["--m", "72", "--n", "137", "--k", "75", "--check", "--column-major"];
     let (code, report) = gemm(&turned);
     assert_eq!((code, &report["check"]["passed"]), (0, &Value::Bool(true)), "{report}");

@@ -110,7 +110,11 @@ fn options_that_do_not_fit_the_types() {
         (&["--dtype", "int8", "--out-dtype", "f16"], "i8 to bf16"),
         (&["--dtype", "tf32", "--scales", "row"], "--scales is for operands of e4m3"),
         (&["--dtype", "tf32", "--epilogue", "gelu"], "no --epilogue"),
-        (&["--dtype", "e4m3", "--epilogue", "gelu"], "no --epilogue"),
+        (&["--dtype", "int8", "--epilogue", "gelu"], "only e4m3 with scales of tensors or rows"),
+        (&["--dtype", "e4m3", "--epilogue", "gelu", "--scales", "block"], "only e4m3 with scales"),
+        (&["--dtype", "e4m3", "--epilogue", "swiglu"], "no gates and no C"),
+        (&["--dtype", "e4m3", "--epilogue", "bias", "--beta", "1"], "no gates and no C"),
+        (&["--dtype", "e4m3", "--epilogue", "bias", "--out-dtype", "f32"], "a result of bf16"),
         (&["--dtype", "e4m3xe5m2", "--layout", "tt"], "have no mix of types"),
     ] {
         refused(more, words);
