@@ -102,8 +102,10 @@ fn each_type_has_all_layouts() {
         let (a, b) = (letter(row.a_mn_major, 'n', 't'), letter(row.b_mn_major, 't', 'n'));
         let name = row.desc.meta.name();
         assert!(name.contains(&format!("_{a}{b}_")), "{name}");
-        assert!(row.batched && row.ab == row.out && !row.has_c && !row.swap_ab);
-        let same = |other: &&Instance| (other.ab, other.bm, other.bn) == (row.ab, row.bm, row.bn);
+        assert!(row.batched && row.ab == row.out && !row.swap_ab);
+        assert_eq!(name.ends_with("_c"), row.has_c, "{name}");
+        let tile = |i: &Instance| (i.ab, i.bm, i.bn, i.has_c);
+        let same = |other: &&Instance| tile(other) == tile(row);
         assert_eq!(LAYOUT_INSTANCES.iter().filter(same).count(), 4);
     }
 }
