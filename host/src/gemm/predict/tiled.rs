@@ -15,8 +15,9 @@ use gpu_kernels::gemm::{Instance, KernelSchedule};
 /// the picks for an H200 are the same with either.
 const ACTIVATION_US_PER_ELEMENT: f64 = 9e-5;
 
-/// Most groups of clusters, each in step, that share the operands of 8-bit floats as if all were in step. In the records, a k tile
-/// of split tiles takes 0 to 0.04 longer with two to four groups, and 0.2 to 0.4 with more (662 shapes of an H200).
+/// Most groups of clusters, each in step, that count as if all were in step, for 8-bit floats. With this bound the picks have
+/// 0.9917 of the fastest pair in the suites' records of an H200, and 0.9908 where only one place for each tile counts as in step
+/// (`fit_predictions --e4m3`, before the fit, 2026-11-30).
 const STEPS: u32 = 4;
 
 /// A product tiled by an instance on a device: what does not depend on the schedule.
@@ -100,7 +101,7 @@ impl<'t> Tiled<'t> {
     }
 
     /// Factor of the time of a k tile of the split tiles, for 8-bit floats: their clusters are at other k tiles. Clusters that
-    /// begin at the same k tile of their tiles stay in step; where there are [`STEPS`] such groups or fewer, nothing is lost.
+    /// begin at the same k tile of their tiles stay in step; [`STEPS`] such groups or fewer count as one.
     /// Few tiles, which are all split, lose nothing in the records either.
     pub(super) fn run_slower(&self, Schedule { clusters, streamed }: Schedule) -> f64 {
         let all = self.main_loop.tiling.clusters() <= u64::from(streamed);
