@@ -2,7 +2,7 @@
 
 use super::calibration::THROTTLE_EPOCH;
 use super::choice::Choice;
-use super::info::{KernelInfo, PlanInfo, StagingInfo};
+use super::info::{KernelInfo, PlanInfo};
 use super::layout::{Layout, Place};
 use super::pick::{Pick, kind_in_words, pick, raster_swizzle};
 use super::predict::{Prediction, Tiled, resident, schedule};
@@ -147,7 +147,7 @@ impl<E: Epilogue> GemmPlan<E> {
         if let Some(copy) = cell.get() {
             return Ok(copy);
         }
-        let copy = copy_of(&mut |bytes| self.device.alloc_zeroed(bytes), &self.layouts[i])?;
+        let copy = copy_of(&mut |bytes| self.device.alloc_zeroed(bytes), &self.layouts[i], 1)?;
         // Another thread may have been faster: then its copy stays.
         Ok(cell.get_or_init(|| copy))
     }
@@ -295,22 +295,18 @@ impl PlanInfo {
                 self.notes.push("K is 0: one k tile of zeros is multiplied".into());
             }
             Place::Zero => {}
-            Place::Staged => self.staging.push(StagingInfo {
-                operand: layout.operand,
-                row_bytes: layout.row_bytes,
-                pitch: layout.padded(),
-                bytes: layout.staging_bytes(),
-            }),
+            Place::Staged => self.staging.push(layout.staging(1)),
         }
-        copy_of(alloc, layout).map(OnceLock::from)
+        copy_of(alloc, layout, 1).map(OnceLock::from)
     }
 }
 
-/// Allocates the staging copy, or the zero row, of an operand.
-fn copy_of(alloc: Alloc<'_>, layout: &Layout) -> Result<Buffer, Error> {
-    let size = usize::try_from(layout.staging_bytes()).map_err(|_| Error::SizeOverflow {
+/// Allocates the staging copy of `matrices` matrices of an operand, or its zero row.
+pub(super) fn copy_of(alloc: Alloc<'_>, layout: &Layout, matrices: u64) -> Result<Buffer, Error> {
+    let size = usize::try_from(layout.staging(matrices).bytes);
+    let size = size.ok().filter(|&size| size < usize::MAX).ok_or_else(|| Error::SizeOverflow {
         what: "bytes of a staging copy",
-        factors: format!("{} x {}", layout.rows, layout.padded()),
+        factors: format!("{matrices} x {} x {}", layout.rows, layout.padded()),
         limit: "the host's address space is smaller",
     })?;
     alloc(size)

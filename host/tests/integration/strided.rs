@@ -220,6 +220,13 @@ fn operands_that_are_copied() {
     let text = plan.describe().to_string();
     let copy = "  D: rows of 10 bytes are padded to 16 (TMA needs multiples of 16) in a copy of 336 bytes\n";
     assert!(text.ends_with(copy), "{text}");
+    // One line suits TMA at any length, but not matrices that are so far apart.
+    let one = StridedProblem { m: 1, n: 8, k: 5, ..problem };
+    let copied = |batch| -> String {
+        let plan = gemm.plan(&StridedProblem { batch, ..one }).unwrap();
+        plan.describe().staging.iter().map(|copy| copy.operand).collect()
+    };
+    assert_eq!((copied(1).as_str(), copied(2).as_str()), ("B", "AB"));
     let values = |operand: u64, rows: u64| -> Vec<f32> {
         let of = |i: u64| value(operand, i / (rows * k), i / k % rows, i % k);
         (0..batch * rows * k).map(of).collect()

@@ -1,10 +1,10 @@
 //! A plan bound to its operands.
 
 use super::plan::{Kernel, StridedPlan};
-use super::staging::Place;
 use super::view::{Operand, Strided, StridedMut, in_kernel_order};
 use crate::error::Error;
 use crate::gemm::calibration::THROTTLE_EPOCH;
+use crate::gemm::layout::Place;
 use crate::param::Param;
 use crate::stream::Stream;
 use crate::tensor::{TensorBox, TensorMap};

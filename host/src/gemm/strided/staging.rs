@@ -6,58 +6,30 @@ use super::view::Operand;
 use crate::buffer::{Buffer, Memory, Rows};
 use crate::error::Error;
 use crate::gemm::StagingInfo;
+use crate::gemm::layout::{Layout, Place, is_stride};
+use crate::gemm::plan::copy_of;
 use crate::stream::Stream;
 use crate::tensor::Matrix;
 use std::sync::{Arc, OnceLock};
 
-/// What TMA requires addresses and strides to be multiples of, in bytes.
-const UNIT: u64 = 16;
-/// Strides are below this.
-const STRIDES: u64 = 1 << 40;
-
-/// Where the matrices of an operand lie while the kernel runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    /// The caller's memory.
-    Own,
-    /// A copy whose lines have the pitch of [`padded`].
-    Staged,
-    /// K is 0, and one line of zeros stands for the operand. TMA fills the rest of each box with zeros, as it does outside of
-    /// any tensor.
-    Zero,
-}
-
-impl Place {
-    /// The place of an operand with this address, pitch and batch stride, whose lines have `width` bytes.
-    pub fn of(operand: char, places: [u64; 3], width: u64, k: u64) -> Self {
-        if k == 0 && (operand == 'A' || operand == 'B') {
-            return Self::Zero;
-        }
-        let [address, pitch, stride] = places;
-        let aligned = places.iter().all(|place| place.is_multiple_of(UNIT));
-        // TMA writes in units of 16 bytes: it would write behind the line.
-        let writes = operand != 'D' || width.is_multiple_of(UNIT);
-        let reached = pitch < STRIDES && stride < STRIDES && address < u64::MAX - UNIT;
-        if aligned && writes && reached { Self::Own } else { Self::Staged }
+/// The layout of an operand's matrices, as the kernel sees them.
+pub(super) fn layout(problem: &StridedProblem, operand: char) -> Layout {
+    if problem.k == 0 && (operand == 'A' || operand == 'B') {
+        return Layout::zero(operand, problem.dtype);
     }
-}
-
-/// Bytes from line to line in a copy.
-pub(super) fn padded(width: u64) -> u64 {
-    width.max(1).next_multiple_of(UNIT)
+    Layout::of(operand, problem.dtype, problem.lines(operand))
 }
 
 /// The copy that an operand needs whose matrices follow one another without gaps, or `None`.
 pub(super) fn of_packed(problem: &StridedProblem, operand: char) -> Option<StagingInfo> {
-    let [lines, elements] = problem.lines(operand);
-    let row_bytes = elements * problem.dtype.size() as u64;
-    let packed = [0, row_bytes, lines.saturating_mul(row_bytes)];
-    let pitch = padded(row_bytes);
-    let bytes = problem.batch.saturating_mul(lines).saturating_mul(pitch);
-    match Place::of(operand, packed, row_bytes, problem.k) {
-        Place::Staged => Some(StagingInfo { operand, row_bytes, pitch, bytes }),
-        Place::Own | Place::Zero => None,
-    }
+    let layout = layout(problem, operand);
+    let stride = layout.rows.saturating_mul(layout.row_bytes);
+    // Matrices of one line may lie at other distances than TMA takes, even if the line itself suits it.
+    let copied = match layout.packed() {
+        Place::Own { .. } => problem.batch > 1 && !is_stride(stride),
+        place => place == Place::Staged,
+    };
+    copied.then(|| layout.staging(problem.batch))
 }
 
 /// What tells the copies of a plan apart.
@@ -84,17 +56,8 @@ impl StridedPlan {
             return Ok(&copy.memory);
         }
         let matrices = if shared { 1 } else { self.problem.batch };
-        let Operand { lines: [lines, elements], place, .. } = *operand;
-        let lines = if place == Place::Zero { 1 } else { lines };
-        let pitch = padded(elements * self.problem.dtype.size() as u64);
-        let all = matrices.checked_mul(lines).and_then(|lines| lines.checked_mul(pitch));
-        let bytes = all.and_then(|bytes| usize::try_from(bytes).ok());
-        let bytes = bytes.ok_or_else(|| Error::SizeOverflow {
-            what: "bytes of a staging copy",
-            factors: format!("{matrices} x {lines} x {pitch}"),
-            limit: "the host's address space is smaller",
-        })?;
-        let copy = self.device.alloc_zeroed(bytes)?;
+        let alloc = &mut |bytes| self.device.alloc_zeroed(bytes);
+        let copy = copy_of(alloc, &operand.layout, matrices)?;
         // Another thread may have been faster: then its copy stays.
         Ok(&cell.get_or_init(|| copy).memory)
     }
@@ -105,24 +68,19 @@ impl StridedPlan {
         &'a self,
         operand: &'a Operand<'_>,
     ) -> Result<(&'a Arc<Memory>, Matrix, [u64; 2]), Error> {
-        let StridedProblem { batch, dtype, .. } = self.problem;
-        let Operand { offset, lines: [rows, cols], pitch, stride, .. } = *operand;
-        let size = dtype.size() as u64;
-        let line = padded(cols * size);
-        let all = |stride: u64| [batch, stride];
+        let batch = self.problem.batch;
+        let Layout { dtype, rows, cols, .. } = operand.layout;
+        let copy = Matrix { offset: 0, dtype, rows, cols, pitch: operand.layout.padded() };
         match operand.place {
-            Place::Own => {
-                Ok((&operand.memory, Matrix { offset, dtype, rows, cols, pitch }, all(stride)))
+            Place::Own { pitch } => {
+                let matrix = Matrix { offset: operand.offset, pitch, ..copy };
+                Ok((&operand.memory, matrix, [batch, operand.stride]))
             }
             Place::Staged => {
-                let matrix = Matrix { offset: 0, dtype, rows, cols, pitch: line };
-                let stride = if stride == 0 { 0 } else { rows * line };
-                Ok((self.staging(operand)?, matrix, all(stride)))
+                let stride = if operand.stride == 0 { 0 } else { operand.layout.staging_bytes() };
+                Ok((self.staging(operand)?, copy, [batch, stride]))
             }
-            Place::Zero => {
-                let matrix = Matrix { offset: 0, dtype, rows: 1, cols: UNIT / size, pitch: UNIT };
-                Ok((self.staging(operand)?, matrix, [1, UNIT]))
-            }
+            Place::Zero => Ok((self.staging(operand)?, copy, [1, copy.pitch])),
         }
     }
 
@@ -136,11 +94,11 @@ impl StridedPlan {
         if operand.place != Place::Staged {
             return Ok(());
         }
-        let Operand { lines: [lines, elements], pitch, stride, offset, .. } = *operand;
-        let width = elements * self.problem.dtype.size() as u64;
+        let Operand { layout, pitch, stride, offset, .. } = *operand;
+        let (lines, width) = (layout.rows, layout.row_bytes);
         // One matrix serves all products where the stride is 0.
         let matrices = if stride == 0 { 1 } else { self.problem.batch };
-        let (line, matrix) = (padded(width), lines * padded(width));
+        let (line, matrix) = (layout.padded(), layout.staging_bytes());
         let memory = self.staging(operand)?;
         let copied = |offset: u64, at: u64, pitches: [u64; 2], rows: u64| {
             let own = Rows { memory: &operand.memory, offset, pitch: pitches[0] };
@@ -159,25 +117,5 @@ impl StridedPlan {
         }
         (0..lines)
             .try_for_each(|i| copied(offset + i * pitch, i * line, [stride, matrix], matrices))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_tma_takes_is_used_in_place() {
-        let of = |operand, places, width| Place::of(operand, places, width, 8);
-        assert_eq!(of('A', [16, 32, 64], 30), Place::Own);
-        for places in [[8, 32, 64], [16, 30, 64], [16, 32, 2], [16, 1 << 40, 64], [16, 32, 1 << 40]]
-        {
-            assert_eq!(of('B', places, 30), Place::Staged, "{places:?}");
-        }
-        assert_eq!(of('C', [16, 32, 64], 30), Place::Own);
-        assert_eq!(of('D', [16, 32, 64], 30), Place::Staged, "TMA would write 32 bytes");
-        assert_eq!(of('D', [16, 32, 0], 32), Place::Own);
-        assert_eq!(Place::of('A', [2, 2, 2], 0, 0), Place::Zero);
-        assert_eq!(Place::of('C', [2, 2, 2], 2, 0), Place::Staged);
     }
 }

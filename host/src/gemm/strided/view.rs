@@ -2,10 +2,11 @@
 
 use super::error::StridedError;
 use super::problem::{Order, StridedProblem};
-use super::staging::{Place, padded};
+use super::staging::layout;
 use crate::buffer::{Buffer, Memory, span};
 use crate::device::Device;
 use crate::error::Error;
+use crate::gemm::layout::{Layout, Place, is_stride};
 use crate::stream::Stream;
 use crate::tensor_error::dtype_name;
 use crate::view::{Loan, View, ViewMut};
@@ -93,8 +94,8 @@ pub(super) struct Operand<'v> {
     pub name: char,
     pub memory: Arc<Memory>,
     pub offset: u64,
-    /// Lines of a matrix, and elements of a line.
-    pub lines: [u64; 2],
+    /// The lines of a matrix as the kernel sees them.
+    pub layout: Layout,
     /// Bytes from line to line.
     pub pitch: u64,
     /// Bytes from matrix to matrix.
@@ -133,16 +134,20 @@ impl<'v> Operand<'v> {
         }
         let address = memory.addr.saturating_add(offset);
         // One line has any pitch, and one matrix any stride.
-        let pitch = if lines > 1 { given } else { padded(width) };
+        let layout = layout(problem, operand);
+        let pitch = if lines > 1 { given } else { layout.padded() };
         let packed = lines.saturating_mul(given);
-        let stride = if batch > 1 { stride.unwrap_or(packed) } else { padded(width) };
+        let stride = if batch > 1 { stride.unwrap_or(packed) } else { layout.padded() };
         let matrix = span(lines, pitch, width).unwrap_or(u64::MAX);
         for (what, value) in [("address", address), ("pitch", pitch), ("batch stride", stride)] {
             if !value.is_multiple_of(size) && problem.bytes(operand) > 0 {
                 return Err(ViewError::Misaligned { operand, what, value, size, dtype }.into());
             }
         }
-        let place = Place::of(operand, [address, pitch, stride], width, problem.k);
+        let place = match layout.place(address, pitch) {
+            Place::Own { .. } if !is_stride(stride) => Place::Staged,
+            place => place,
+        };
         let all = (batch - 1).saturating_mul(stride).saturating_add(matrix);
         // Only if K is 0: then nothing of A and B is read.
         let bytes = if lines == 0 || elements == 0 { 0 } else { all };
@@ -159,17 +164,8 @@ impl<'v> Operand<'v> {
             }
             .into());
         }
-        let this = Self {
-            name: operand,
-            memory,
-            offset,
-            lines: [lines, elements],
-            pitch,
-            stride,
-            place,
-            bytes,
-            loan,
-        };
+        let this =
+            Self { name: operand, memory, offset, layout, pitch, stride, place, bytes, loan };
         if operand == 'D' {
             this.check_result(problem, width)?;
         }
@@ -178,7 +174,7 @@ impl<'v> Operand<'v> {
 
     /// Checks that no element is written twice.
     fn check_result(&self, problem: &StridedProblem, bytes: u64) -> Result<(), StridedError> {
-        let Self { lines: [lines, _], pitch, stride, .. } = *self;
+        let Self { layout: Layout { rows: lines, .. }, pitch, stride, .. } = *self;
         let need = (lines - 1) * pitch + bytes;
         // Or the matrices lie side by side in the lines.
         let beside = stride >= bytes && (problem.batch - 1).saturating_mul(stride) + bytes <= pitch;
