@@ -94,3 +94,13 @@ def test_what_a_layer_refuses():
         call(activation="tanh")
     with pytest.raises(TypeError, match="bias and activation are for a and b of float8_e4m3fn and results of bfloat16"):
         call(bias=bias, out_dtype=torch.float32)
+
+
+def test_what_is_written_lies_apart():
+    a, weight, scale_a, scale_b = operands(20, 48, 272, (E4M3, E4M3), "cpu")
+    whole, one = torch.zeros(20, 48, dtype=torch.bfloat16), torch.ones(())
+    call = lambda **more: warpipe.scaled_mm(a, weight.t(), scale_a, scale_b, **more)  # noqa: E731
+    with pytest.raises(ValueError, match="overlap bias at"):
+        call(bias=whole[0], out=whole)
+    with pytest.raises(ValueError, match="its memory is that of an operand"):
+        call(scale_result=one, amax=one, out_dtype=E4M3)

@@ -102,7 +102,7 @@ impl StridedPlan {
         let map = |(of, parameter): (usize, _)| {
             let operand = operands[of].as_ref();
             let operand = operand.ok_or(Error::OperandC { planned: "with", run: "without" })?;
-            let (memory, matrix, batch) = self.in_place(operand)?;
+            let (memory, matrix, batch) = self.mapped(operand)?;
             self.device.tensor_map_of_batch(memory, &matrix, batch, TensorBox::of(parameter))
         };
         let of_parameters = [first, second, c, 3].into_iter().zip(&instance.desc.meta.params);

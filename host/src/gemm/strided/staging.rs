@@ -64,7 +64,7 @@ impl StridedPlan {
 
     /// What the tensor map of an operand describes: memory, a matrix of it, the matrices of the batch, and the bytes from one to the
     /// next.
-    pub(super) fn in_place<'a>(
+    pub(super) fn mapped<'a>(
         &'a self,
         operand: &'a Operand<'_>,
     ) -> Result<(&'a Arc<Memory>, Matrix, [u64; 2]), Error> {
