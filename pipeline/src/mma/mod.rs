@@ -35,7 +35,7 @@ pub use by_columns::ByColumns;
 pub use fragment::*;
 pub(crate) use fragment::{COLUMNS, load_fragment, store_fragment, store_words, within};
 pub use operand::{MmaStage, MmaTiles, Operands};
-pub(crate) use operand::{further, offset_of};
+pub(crate) use operand::{further, of_descriptor, offset_of};
 pub use promoted::{LastPart, PromotedAccumulator, PromotedInFlight};
 pub use rows::{RowParts, Rows};
 pub use scale::PromoteTiles;

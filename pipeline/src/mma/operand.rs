@@ -25,7 +25,22 @@ pub(crate) const fn offset_of<T: TileShape>(mn: usize, k: usize) -> usize {
     bytes / T::LINE_BYTES * T::PANEL_BYTES + line * T::LINE_BYTES + bytes % T::LINE_BYTES
 }
 
-/// Returns the descriptor of the tile at `addr`.
+/// Bits of an address that a matrix descriptor has.
+const DESCRIPTOR_BITS: u32 = 18;
+
+/// Returns a shared address as a descriptor takes it. In a cluster, the address of a variable in shared memory has the
+/// CTA's rank in bits 24 to 31, as the `shared::cluster` address of the same byte. In a descriptor, they would fall into
+/// the leading offset.
+///
+/// Ordinary loads and barriers take the whole address.
+#[isa::forceinline]
+pub(crate) const fn of_descriptor<Cl: ClusterShape>(addr: u32) -> u32 {
+    // On the model, shared addresses have no rank, and these bits name the region.
+    let ranked = Cl::SIZE > 1 && cfg!(target_arch = "nvptx64");
+    if ranked { addr & ((1 << DESCRIPTOR_BITS) - 1) } else { addr }
+}
+
+/// Returns the descriptor of the tile at `addr`, an address that [`of_descriptor`] has returned, or one a little behind it.
 ///
 /// With a swizzle, the stride leads from 8 lines to the next 8, and in an MN-major tile the leading
 /// offset leads from panel to panel (a K-major tile has no use for it: 32 bytes of K lie in one
@@ -51,10 +66,10 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
         64 => Swizzle::B64,
         _ => Swizzle::B128,
     };
-    // SAFETY: it is an address of this CTA's shared memory, which ends below 2^18.
+    // SAFETY: shared memory ends below 2^18, and the address has no rank.
     #[cfg(target_arch = "nvptx64")]
     unsafe {
-        core::hint::assert_unchecked(addr < 1 << 18);
+        core::hint::assert_unchecked(addr < 1 << DESCRIPTOR_BITS);
     }
     isa::wgmma::descriptor(addr, lead, stride, swizzle)
 }

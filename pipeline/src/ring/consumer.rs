@@ -6,7 +6,7 @@
 use super::{Layout, MmaReaders, Name, OrdinaryReads, Readers, TakeTurns};
 use crate::cta::Warpgroup;
 use crate::cta::{ClusterCoord, ClusterShape};
-use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, load_fragment, within};
+use crate::mma::{COLUMNS, Fragments, GROUP_ROWS, load_fragment, of_descriptor, within};
 use crate::ring::{ConsumerSide, PipelineState};
 use crate::ring::{Stage, TileAt};
 use crate::tile::TileShape;
@@ -67,9 +67,17 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         } else {
             Signal { active: group.thread().is_multiple_of(32), empty }
         };
-        let unit = Layout::<STAGES, St>::unit(self.base, 0);
-        Consumer { base: self.base, unit, state: PipelineState::start(), signal, ring: PhantomData }
+        let (base, state) = (self.base, PipelineState::start());
+        let unit = Layout::<STAGES, St>::unit(slots_at::<Rd, Cl>(base), 0);
+        Consumer { base, unit, state, signal, ring: PhantomData }
     }
+}
+
+/// Returns where the slots of the ring at `base` begin, as its readers name them: by ordinary addresses, or by those of
+/// descriptors.
+#[isa::forceinline]
+fn slots_at<Rd: Readers, Cl: ClusterShape>(base: u32) -> u32 {
+    if Rd::ASYNC { of_descriptor::<Cl>(base) } else { base }
 }
 
 /// Returns this warp's first row in a slot's tiles.
@@ -195,7 +203,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
         Rd: TakeTurns,
     {
         self.state.advance_by(slots);
-        self.unit = Layout::<STAGES, St>::unit(self.base, self.state.index());
+        self.unit = Layout::<STAGES, St>::unit(slots_at::<Rd, Cl>(self.base), self.state.index());
     }
 
     fn full(&self) -> u32 {
@@ -212,11 +220,12 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
             isa::debug::waited_for(self.full(), self.state.count() / STAGES as u32);
         }
         let (stage, unit) = (self.state.index(), self.unit);
+        let slots = slots_at::<Rd, Cl>(self.base);
         #[cfg(not(target_arch = "nvptx64"))]
-        debug_assert_eq!(unit, Layout::<STAGES, St>::unit(self.base, stage), "the stepped address");
+        debug_assert_eq!(unit, Layout::<STAGES, St>::unit(slots, stage), "the stepped address");
         self.state.advance();
         self.unit = match self.state.index() {
-            0 => Layout::<STAGES, St>::unit(self.base, 0),
+            0 => Layout::<STAGES, St>::unit(slots, 0),
             _ => unit + const { St::SLOT_BYTES as u32 / 16 },
         };
         isa::debug::hold(self.signal.barrier(stage), "slot of ring", Tag::NAME, stage, "released");
@@ -226,7 +235,7 @@ impl<const STAGES: usize, St: Stage, Rd: Readers, Tag: Name, Cl: ClusterShape>
             data: if const { St::TILES == 2 } {
                 Layout::<STAGES, St>::slot_at(unit)
             } else {
-                Layout::<STAGES, St>::slot(self.base, stage)
+                Layout::<STAGES, St>::slot(slots, stage)
             },
             beside: Layout::<STAGES, St>::beside(self.base, stage),
             stage,
@@ -306,7 +315,7 @@ pub struct FullSlot<St, Rd, Tag, Cl> {
 }
 
 impl<St: Stage, Rd: MmaReaders, Tag: Name, Cl: ClusterShape> FullSlot<St, Rd, Tag, Cl> {
-    /// Returns the address of the tiles.
+    /// Returns the address of the tiles, as a descriptor takes it.
     #[isa::forceinline]
     pub(crate) fn data(&self) -> u32 {
         self.data
