@@ -175,6 +175,8 @@ calibration! {
     /// Fraction by which a k tile of 8-bit floats takes longer, and needs more power, where clusters that split tiles are at
     /// other k tiles.
     e4m3_out_of_step;
+    /// The same for the whole tiles, which come after the split ones.
+    e4m3_out_of_step_whole;
     /// Added to each k tile with block scales: its slot has a third load, and the warps read the factors.
     e4m3_scales_us;
 }

@@ -67,6 +67,8 @@ pub struct Prediction {
     pub start_us: f64,
     /// One k tile.
     pub k_tile_us: f64,
+    /// Factor of a k tile of the whole tiles.
+    pub whole_slower: f64,
     /// Factor of a k tile of the split tiles.
     pub run_slower: f64,
     /// One epilogue.
@@ -140,8 +142,10 @@ impl Prediction {
         let k_tile_us = product.k_tile_us(clusters, ctas);
         let idle = f64::from(product.sms) / ctas as f64;
         // Where power decides, fewer SMs are slower by (SMs / CTAs) to the power of 2/3: the clock rises as the cube root of the
-        // power for each SM.
-        let slower = if idle > 1.0 { f64::from(((idle * idle) as f32).cbrt()) } else { 1.0 };
+        // power for each SM. 8-bit products on 128 of 132 SMs are not: they take less time than on all, with split tiles.
+        let whole_power = idle <= 1.0 || product.is_8_bit();
+        let slower = if whole_power { 1.0 } else { f64::from(((idle * idle) as f32).cbrt()) };
+        let [whole_slower, run_slower] = product.out_of_step(schedule);
         let mut prediction = Self {
             schedule,
             predicted_us: 0.0,
@@ -154,7 +158,8 @@ impl Prediction {
             launch_us: c.launch_us + if crowded { c.crowded_us } else { 0.0 },
             start_us: fixed_us + c.memory_not_hidden * bytes_us + exposed * out_of_step_us,
             k_tile_us,
-            run_slower: product.run_slower(schedule),
+            whole_slower,
+            run_slower,
             epilogue_us: product.epilogue_us,
             prefetched_us: product.prefetched_us(k_tile_us),
             contended_us: product.contended_us(k_tile_us),
@@ -174,7 +179,7 @@ impl Prediction {
         };
         prediction.launch_us += prediction.two_fit_us(i, busy, c);
         let run = prediction.run as f64 / prediction.busiest() as f64;
-        prediction.power_us *= 1.0 + run * (prediction.run_slower - 1.0);
+        prediction.power_us *= whole_slower + run * (run_slower - whole_slower);
         prediction.predicted_us = prediction.total_us();
         prediction
     }
@@ -187,7 +192,7 @@ impl Prediction {
 
     /// Main loops of the data-parallel tiles.
     pub fn whole_us(&self) -> f64 {
-        (self.rounds * self.k_tiles) as f64 * self.k_tile_us
+        (self.rounds * self.k_tiles) as f64 * self.k_tile_us * self.whole_slower
     }
 
     /// Main loops of the split tiles.

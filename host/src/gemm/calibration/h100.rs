@@ -67,6 +67,7 @@ impl Calibration {
         e4m3_block_scaled: 1.05,
         e4m3_power: 1.19,
         e4m3_out_of_step: 0.18,
+        e4m3_out_of_step_whole: 0.0196,
         e4m3_scales_us: 0.0421,
         kernels: [
             KernelTimes::of([64, 16], [1, 1], Swapped, [1.001, 0.306]),

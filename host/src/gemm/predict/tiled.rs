@@ -86,6 +86,11 @@ impl<'t> Tiled<'t> {
         }
     }
 
+    /// Whether the operands have 8 bits.
+    pub(super) fn is_8_bit(&self) -> bool {
+        self.traffic.problem.ab.size() == 1
+    }
+
     /// Whether the network that compares candidates was trained on such products: operands of 16 bits, and no C.
     pub(super) fn is_of_network(&self) -> bool {
         self.traffic.problem.ab.size() == 2 && !self.main_loop.instance.has_c
@@ -100,15 +105,17 @@ impl<'t> Tiled<'t> {
         step * (issue_us + longest + clusters as f64 * outside_us)
     }
 
-    /// Factor of the time of a k tile of the split tiles, for 8-bit floats: their clusters are at other k tiles. Clusters that
-    /// begin at the same k tile of their tiles stay in step; [`STEPS`] such groups or fewer count as one.
-    /// Few tiles, which are all split, lose nothing in the records either.
-    pub(super) fn run_slower(&self, Schedule { clusters, streamed }: Schedule) -> f64 {
+    /// Factors of the time of a k tile of 8-bit floats: of the whole tiles, and of the split ones, whose clusters are at other k
+    /// tiles. Clusters that begin at the same k tile of their tiles stay in step; [`STEPS`] such groups or fewer count as one. After
+    /// the split tiles the others stay as far apart as they are.
+    /// Few tiles, which are all split, lose nothing in the records.
+    pub(super) fn out_of_step(&self, Schedule { clusters, streamed }: Schedule) -> [f64; 2] {
         let all = self.main_loop.tiling.clusters() <= u64::from(streamed);
-        if all || self.traffic.problem.ab.size() != 1 || groups(clusters, streamed) <= STEPS {
-            return 1.0;
+        if all || !self.is_8_bit() || groups(clusters, streamed) <= STEPS {
+            return [1.0; 2];
         }
-        1.0 + self.traffic.c.e4m3_out_of_step
+        let c = self.traffic.c;
+        [1.0 + c.e4m3_out_of_step_whole, 1.0 + c.e4m3_out_of_step]
     }
 
     /// Time of what memory delivers once more, because clusters that share rows of A and B are at other k tiles: runs of
