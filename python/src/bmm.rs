@@ -118,29 +118,44 @@ fn transposed(bytes: &[u8], [lines, elements]: [u64; 2], size: usize) -> Vec<u8>
     turned
 }
 
-/// The kernels of a device, and its plans: each is for one stream, so that products that run at the same time share no
-/// workspace.
+/// The kernels of a device, and its plans. A plan that uses memory of its own, for split tiles or for copies, is for one stream, so
+/// that products that run at the same time share none. The others, without a stream here, are for all.
 struct Gpu {
     gemm: StridedGemm,
-    plans: Kept<(StridedProblem, u64), StridedPlan>,
+    plans: Kept<(StridedProblem, Option<u64>), StridedPlan>,
 }
 
-/// The plan of a problem for a stream.
+/// Whether each run may copy a tensor: TMA takes addresses, pitches, strides and lines of the result that are multiples of 16
+/// bytes.
+fn copies(products: &Products) -> bool {
+    let [a, b, out] = &products.tensors;
+    let apart = |batch: &Batch| [batch.addr, batch.pitch, batch.stride];
+    let all = [Some(a), Some(b), products.c.as_ref(), Some(out)];
+    let line = out.lines[1] * products.element.size();
+    let numbers = all.into_iter().flatten().flat_map(apart).chain([line]);
+    numbers.into_iter().any(|bytes| !bytes.is_multiple_of(16))
+}
+
+/// The plan of products for a stream.
 fn plan(
     device: &Device,
     ordinal: i32,
-    problem: &StridedProblem,
+    products: &Products,
     stream: &Stream,
 ) -> PyResult<Arc<StridedPlan>> {
     static GPUS: Mutex<Option<HashMap<i32, Gpu>>> = Mutex::new(None);
-    let key = (*problem, stream.raw() as u64);
+    let (problem, copies) = (problem(products), copies(products));
+    let keys = [(problem, None), (problem, Some(stream.raw() as u64))];
     let mut gpus = GPUS.lock().unwrap_or_else(PoisonError::into_inner);
     let gpus = gpus.get_or_insert_default();
     let captured = stream.capture_id().map_err(|e| raise(&e))?.is_some();
-    if let Some(plan) = gpus.get_mut(&ordinal).and_then(|gpu| gpu.plans.get(&key, captured)) {
+    let mut known = keys.iter().skip(usize::from(copies));
+    let kept =
+        gpus.get_mut(&ordinal).and_then(|gpu| known.find_map(|key| gpu.plans.get(key, captured)));
+    if let Some(plan) = kept {
         return Ok(plan);
     }
-    // A plan allocates its workspace, and the first one loads the kernels; a capture forbids both.
+    // A plan allocates its memory, and the first one loads the kernels; a capture forbids both.
     if captured {
         return Err(Error::new_err(
             "bmm is captured before a first call: call it once with these sizes and layouts on this stream, and then capture it",
@@ -153,8 +168,9 @@ fn plan(
             free.insert(Gpu { gemm, plans: Kept::default() })
         }
     };
-    let plan = gpu.gemm.plan(problem).map_err(|e| raise(&e))?;
-    Ok(gpu.plans.insert(key, plan, false))
+    let plan = gpu.gemm.plan(&problem).map_err(|e| raise(&e))?;
+    let own = copies || plan.workspace_bytes() > 0;
+    Ok(gpu.plans.insert(keys[usize::from(own)], plan, false))
 }
 
 /// Queues products on a stream of the GPU.
@@ -164,7 +180,7 @@ fn on_gpu(products: &Products, factors: [f32; 2], ordinal: i32, stream: u64) -> 
     // have a workspace only as a name to compare with.
     let stream = unsafe { Stream::from_raw(&device, stream as *mut c_void) };
     let stream = stream.map_err(|e| raise(&e))?;
-    let plan = plan(&device, ordinal, &problem(products), &stream)?;
+    let plan = plan(&device, ordinal, products, &stream)?;
     run(&plan, &device, products, factors, &stream).map_err(|e| raise(&e))
 }
 

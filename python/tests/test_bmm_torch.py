@@ -26,6 +26,22 @@ def test_views_are_read_in_place(device, a_turned, b_turned):
     assert torch.linalg.norm(shared.double() - right) < 3e-3 * torch.linalg.norm(right)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_a_capture_follows_a_call_on_any_stream():
+    a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((2, 512, 256), (2, 256, 384)))
+    for product in (warpipe.bmm, torch.bmm):
+        product(a, b)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    # torch captures on a stream of its own.
+    with torch.cuda.graph(graph):
+        result = warpipe.bmm(a, b)
+    a.copy_(torch.randn_like(a))
+    graph.replay()
+    right = a.double() @ b.double()
+    assert torch.linalg.norm(result.double() - right) < 3e-3 * torch.linalg.norm(right)
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_baddbmm(device):
     generator = torch.Generator().manual_seed(2)

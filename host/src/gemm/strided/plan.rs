@@ -205,6 +205,11 @@ impl StridedPlan {
         &self.info
     }
 
+    /// Bytes of the workspace through which clusters that split a tile add their sums; 0 if no tile is split.
+    pub fn workspace_bytes(&self) -> usize {
+        self.kernels.iter().map(|kernel| kernel.partials.len()).sum()
+    }
+
     /// Waits until the runs that share this plan's memory have ended, and releases the stream of the last one. See
     /// [`GemmPlan::synchronize`](crate::gemm::GemmPlan::synchronize).
     ///
