@@ -142,9 +142,10 @@ impl Prediction {
         let k_tile_us = product.k_tile_us(clusters, ctas);
         let idle = f64::from(product.sms) / ctas as f64;
         // Where power decides, fewer SMs are slower by (SMs / CTAs) to the power of 2/3: the clock rises as the cube root of the
-        // power for each SM. 8-bit products on 128 of 132 SMs are not: they take less time than on all, with split tiles.
-        let whole_power = idle <= 1.0 || product.is_8_bit();
-        let slower = if whole_power { 1.0 } else { f64::from(((idle * idle) as f32).cbrt()) };
+        // power for each SM. It does not hold for 8-bit products: there, whole tiles on 128 SMs are faster than tiles that are split
+        // among 132.
+        let fewer = idle > 1.0 && !product.is_8_bit();
+        let slower = if fewer { f64::from(((idle * idle) as f32).cbrt()) } else { 1.0 };
         let [whole_slower, run_slower] = product.out_of_step(schedule);
         let mut prediction = Self {
             schedule,
