@@ -205,7 +205,8 @@ impl StridedPlan {
         &self.info
     }
 
-    /// Bytes of the workspace through which clusters that split a tile add their sums; 0 if no tile is split.
+    /// Bytes of the workspace through which clusters that split a tile add their sums; 0 if no tile is split. The plan
+    /// has allocated them. (CUTLASS `get_workspace_size`.)
     pub fn workspace_bytes(&self) -> usize {
         self.kernels.iter().map(|kernel| kernel.partials.len()).sum()
     }
