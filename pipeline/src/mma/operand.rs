@@ -35,9 +35,9 @@ const DESCRIPTOR_BITS: u32 = 18;
 /// Ordinary loads and barriers take the whole address.
 #[isa::forceinline]
 pub(crate) const fn of_descriptor<Cl: ClusterShape>(addr: u32) -> u32 {
-    // On the model, shared addresses have no rank, and these bits name the region.
-    let ranked = Cl::SIZE > 1 && cfg!(target_arch = "nvptx64");
-    if ranked { addr & ((1 << DESCRIPTOR_BITS) - 1) } else { addr }
+    // On the model, the bits up to the rank name the region.
+    const BITS: u32 = if cfg!(target_arch = "nvptx64") { DESCRIPTOR_BITS } else { 24 };
+    if Cl::SIZE > 1 { addr & ((1 << BITS) - 1) } else { addr }
 }
 
 /// Returns the descriptor of the tile at `addr`, an address that [`of_descriptor`] has returned, or one a little behind it.
@@ -66,7 +66,9 @@ fn descriptor<T: TileShape>(addr: u32) -> u64 {
         64 => Swizzle::B64,
         _ => Swizzle::B128,
     };
-    // SAFETY: shared memory ends below 2^18, and the address has no rank.
+    #[cfg(not(target_arch = "nvptx64"))]
+    assert!(addr < 1 << 24, "a descriptor of {addr:#x}: the address has the CTA's rank");
+    // SAFETY: shared memory ends below 2^18, and the address has no rank, which the model has checked.
     #[cfg(target_arch = "nvptx64")]
     unsafe {
         core::hint::assert_unchecked(addr < 1 << DESCRIPTOR_BITS);

@@ -7,6 +7,11 @@ use super::shape::Shape;
 use crate::finding::fault::Fault;
 use crate::finding::rule::Rule;
 
+/// The `shared::cluster` address of an address in CTA `rank`.
+pub(crate) fn ranked(addr: u32, rank: u32) -> u32 {
+    (rank + 1) << 24 | (addr & 0xff_ffff)
+}
+
 /// A CTA: where it lies, and whether it runs.
 pub(crate) struct Cta {
     /// Its coordinates in the grid.

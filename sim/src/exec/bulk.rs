@@ -3,6 +3,7 @@
 use super::tensormap;
 use crate::barrier::mbarrier::MBarrier;
 use crate::barrier::uses::phase_name;
+use crate::cluster::ctas::ranked;
 use crate::copy::boxes::{self, Combine};
 use crate::copy::check::{self, MapPointer};
 use crate::copy::flight::{Copy, Kind, Sink, Target};
@@ -154,7 +155,7 @@ pub(crate) fn tensor_load(
     for rank in (0..ctas).filter(|rank| to >> rank & 1 == 1) {
         let at = if let To::Mask(_) = goes {
             // The same offsets in each destination; each must be there to receive.
-            e.hw.split(t, (rank as u32 + 1) << 24 | dst, 0)?;
+            e.hw.split(t, ranked(dst, rank as u32), 0)?;
             (rank, bar)
         } else {
             (bar_cta, bar)

@@ -6,6 +6,7 @@
 
 use super::access::smem_load;
 use super::bulk::{start, target};
+use crate::cluster::ctas::ranked;
 use crate::copy::flight::Kind;
 use crate::engine::cluster::Engine;
 use crate::finding::fault::Fault;
@@ -49,7 +50,7 @@ pub(crate) fn try_cancel(
     let mut targets = Vec::new();
     for rank in ctas {
         // Each CTA must run to receive the answer.
-        e.hw.split(t, (rank as u32 + 1) << 24 | dst, 16)?;
+        e.hw.split(t, ranked(dst, rank as u32), 16)?;
         e.guided(|guide| guide.visit(rank));
         e.told(t, |race, thread| race.reaches(thread, rank));
         targets.push(target(e, t, (rank, dst, 16), (rank, bar))?);

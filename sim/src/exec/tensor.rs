@@ -1,6 +1,7 @@
 //! Tensor memory: allocation, commits, loads and stores, and the order that its uses need.
 
 use super::{bulk, mbarrier};
+use crate::cluster::ctas::ranked;
 use crate::copy::check;
 use crate::copy::flight::Kind;
 use crate::engine::cluster::Engine;
@@ -153,7 +154,7 @@ pub(crate) fn commit(
         let bar = if mask.is_some() {
             // The same offset in each destination; each must be there.
             e.guided(|guide| guide.visit(rank));
-            e.hw.remote_bar(t, (rank as u32 + 1) << 24 | at)?
+            e.hw.remote_bar(t, ranked(at, rank as u32))?
         } else {
             e.hw.own_bar(t, bar)?
         };

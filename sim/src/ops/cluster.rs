@@ -1,5 +1,6 @@
 //! Clusters: place, barrier and peers' addresses.
 
+use crate::cluster::ctas::ranked;
 use crate::drive::current::{block, op, peek};
 use crate::exec::{cluster_barrier, warp};
 
@@ -99,5 +100,5 @@ fn wait(aligned: bool) {
 /// `mapa.shared::cluster.u32`: on the model the peer's rank + 1 is the address's high byte.
 #[track_caller]
 pub fn mapa(addr: u32, rank: u32) -> u32 {
-    (rank + 1) << 24 | (addr & 0xff_ffff)
+    ranked(addr, rank)
 }

@@ -1,14 +1,18 @@
 //! Ordinary accesses to shared memory.
 
 use super::Word;
-use crate::drive::current::look;
+use crate::cluster::ctas::ranked;
+use crate::drive::current::{look, peek};
 use crate::exec::access;
 use crate::exec::given::given;
 use crate::types::grid::SMEM_BASE;
 
-/// Where dynamic shared memory starts
+/// Where dynamic shared memory starts. In a cluster the address has the CTA's rank, as on the chip, in the form of `mapa`.
 pub fn dynamic_base() -> u32 {
-    SMEM_BASE
+    peek(|e, t| match e.hw.ctas.len() {
+        1 => SMEM_BASE,
+        _ => ranked(SMEM_BASE, e.hw.thread(t).cta as u32),
+    })
 }
 
 /// `ld.shared`

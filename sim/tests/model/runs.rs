@@ -246,6 +246,11 @@ fn atomics_add_up_over_clusters() {
             thread::block_idx_x(),
             cluster::clusterid_x() * cluster::nctaid_x() + cluster::ctaid_x()
         );
+        assert_eq!(
+            shared::dynamic_base(),
+            cluster::mapa(shared::dynamic_base(), cluster::cta_rank()),
+            "an address of the own CTA has its rank"
+        );
         let linear =
             thread::thread_idx_x() + 8 * (thread::thread_idx_y() + 4 * thread::thread_idx_z());
         assert_eq!(linear % 32, warp::lane_id());
