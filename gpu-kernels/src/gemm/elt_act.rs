@@ -5,7 +5,9 @@ use super::activation::{Activation, Relu};
 use super::chain::Link;
 use isa::kernel::KernelArg;
 use isa::math::{fma, tanh_approx};
+use pipeline::cta::{ClusterShape, Role};
 use pipeline::mma::Fragment;
+use pipeline::prelude::*;
 
 /// An activation that an argument of the kernel chooses, so that one kernel serves them all.
 ///
@@ -94,6 +96,20 @@ impl Link for EltAct {
             RELU => x.map(Relu::apply),
             SMOOTH => x.map(|x| self.smooth(x)),
             _ => x,
+        }
+    }
+
+    // One branch for all of them, so that the chains of their values overlap.
+    #[isa::forceinline]
+    fn visit_all<R: Role, Cl: ClusterShape>(
+        &mut self,
+        _group: &Warpgroup<R, Cl>,
+        xs: &mut [Fragment],
+    ) {
+        match self.kind {
+            RELU => xs.iter_mut().for_each(|x| *x = x.map(Relu::apply)),
+            SMOOTH => xs.iter_mut().for_each(|x| *x = x.map(|x| self.smooth(x))),
+            _ => {}
         }
     }
 }
