@@ -10,9 +10,9 @@ use isa::kernel::KernelArg;
 
 /// The most columns of which there are values.
 const MOST: u32 = 256;
-/// The lanes of a warp. Each holds the values of a pair of columns in a word.
+/// The lanes of a warp. Each holds the values of a pair of columns.
 const LANES: u32 = 32;
-const WORDS: usize = (MOST / (2 * LANES)) as usize;
+const PAIRS: usize = (MOST / (2 * LANES)) as usize;
 
 /// Where the results of a warp group lie that belong to one tile.
 ///
@@ -32,7 +32,7 @@ pub struct TileOfGroup {
 }
 
 /// One 16-bit value for each column of a warp group's tile, in registers: a warp has each value once, and its lanes exchange
-/// them. A tile of 256 columns takes four registers of a thread.
+/// them. A tile of 256 columns takes eight registers of a thread.
 ///
 /// Load them before the tile is multiplied, so that the latency of the loads is hidden. It may be a part of a kernel's
 /// argument, which the host makes with [`ColumnValues::NONE`].
@@ -56,20 +56,22 @@ pub struct TileOfGroup {
 pub struct ColumnValues {
     /// The first column.
     first: u32,
-    /// Of a tile that is not transposed, word `w` of lane `l` has columns 2 · (32 · w + l) and the next one. Of a transposed
-    /// tile it has the thread's two columns of the `w`-th 64.
-    words: [u32; WORDS],
+    /// Of a tile that is not transposed, pair `p` of lane `l` has columns 2 · (32 · p + l) and the next one. Of a transposed
+    /// tile it has the thread's two columns of the `p`-th 64.
+    ///
+    /// Each value has a register of its own. To join the two would wait for their loads, before the tile is multiplied.
+    left: [u32; PAIRS],
+    right: [u32; PAIRS],
 }
 
 impl ColumnValues {
     /// No values, for the host.
-    pub const NONE: Self = Self { first: 0, words: [0; WORDS] };
+    pub const NONE: Self = Self { first: 0, left: [0; PAIRS], right: [0; PAIRS] };
 
     /// Gets the values of a tile of at most 256 columns from `value`, which is called for one column at a time.
     ///
     /// All threads of the warp group call this together. On the model, a tile of more columns is an error at the kernel's line.
-    /// It waits for nothing: if `value` loads, the loads are in flight
-    /// until [`map`](Self::map) needs them.
+    /// It waits for nothing: if `value` loads, the loads are in flight until [`map`](Self::map) needs them.
     #[isa::forceinline]
     pub fn load<Ro: Role, Cl: ClusterShape>(
         group: &Warpgroup<Ro, Cl>,
@@ -78,25 +80,25 @@ impl ColumnValues {
     ) -> Self {
         #[cfg(not(target_arch = "nvptx64"))]
         assert!(tile.columns <= MOST, "a tile of at most 256 columns, not {}", tile.columns);
-        let pair = |column: u32, apart: u32| {
-            u32::from(value(column)) | u32::from(value(column + apart)) << 16
-        };
         let lane = group.thread() % LANES;
-        let words = core::array::from_fn(|word| {
-            let word = word as u32;
-            if tile.transposed {
-                let column = GROUP_ROWS as u32 * word;
+        // The values of all pairs' columns that are `further` than the first one of the pair.
+        let values = |further: u32| {
+            core::array::from_fn(|pair| {
+                let pair = pair as u32;
+                let (column, of_thread) = if tile.transposed {
+                    (GROUP_ROWS as u32 * pair, group.place(0).0)
+                } else {
+                    (2 * LANES * pair, 2 * lane)
+                };
                 if column < tile.columns {
-                    pair(tile.column + column + group.place(0).0, 8)
+                    u32::from(value(tile.column + column + of_thread + further))
                 } else {
                     0
                 }
-            } else {
-                let column = 2 * LANES * word;
-                if column < tile.columns { pair(tile.column + column + 2 * lane, 1) } else { 0 }
-            }
-        });
-        Self { first: tile.column, words }
+            })
+        };
+        let apart = if tile.transposed { 8 } else { 1 };
+        Self { first: tile.column, left: values(0), right: values(apart) }
     }
 
     /// Replaces each value x of a fragment of the tile by `f(x, v)`, where v is its column's. `widened` gets the values of
@@ -128,19 +130,19 @@ impl ColumnValues {
         }
     }
 
-    /// Word `index` of this thread. Where the index is known, this is a register.
+    /// Pair `index` of this thread as a word. Where the index is known, the values are registers.
     #[isa::forceinline]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn word(&self, index: u32) -> u32 {
         #[cfg(not(target_arch = "nvptx64"))]
-        assert!(index < WORDS as u32, "the fragment lies in the tile whose values were loaded");
-        let [a, b, c, d] = self.words;
-        match index {
+        assert!(index < PAIRS as u32, "the fragment lies in the tile whose values were loaded");
+        let of = |[a, b, c, d]: [u32; PAIRS]| match index {
             0 => a,
             1 => b,
             2 => c,
             _ => d,
-        }
+        };
+        of(self.left) | of(self.right) << 16
     }
 }
 
