@@ -12,7 +12,7 @@ mod image;
 mod cta;
 mod value;
 
-pub use cta::{CtaFacts, Part, RegionFacts, RoleFacts, TileFacts, write_facts};
+pub use cta::{CtaFacts, Part, RegionFacts, RoleFacts, TileFacts};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use image::{Code, Image, ImageError, KernelCode, MOST_DICTIONARIES, unpack};
 pub use value::{ByValue, layout};
@@ -22,7 +22,7 @@ pub use warpipe_macros::KernelArg;
 /// Symbol prefix of a kernel's metadata constant in the device module.
 pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
 /// First bytes of every [`KernelMeta`].
-pub const META_MAGIC: [u8; 8] = *b"WPKERN02";
+pub const META_MAGIC: [u8; 8] = *b"WPKERN03";
 /// Most parameters that a kernel can have.
 pub const MAX_PARAMS: usize = 12;
 
@@ -368,23 +368,18 @@ pub unsafe fn param(launch: &[*const u8], args: &[ParamMeta], index: usize) -> *
     launch[args[..index].iter().filter(passed).count()]
 }
 
-/// A kernel's metadata in the device module: the [`KernelMeta`], and behind it what [`write_facts`] wrote.
-/// `kernel-build` reads both and takes them out of the module.
+/// What the device module has of a kernel: the [`KernelMeta`], the names of its parameters, and what its CTA consists of.
+/// `kernel-build` reads it and takes it out of the module.
+///
+/// Names and CTA are references, so that rustc has nothing to compute for them.
 #[repr(C)]
-pub struct Described<const BYTES: usize> {
+pub struct Described {
     /// The metadata.
     pub meta: KernelMeta,
-    /// A line of JSON.
-    pub facts: [u8; BYTES],
-}
-
-impl<const BYTES: usize> Described<BYTES> {
-    /// Makes the value. `#[kernel]` calls it in a constant, with the length that [`write_facts`] gave.
-    pub const fn new(meta: KernelMeta, names: &[&str; MAX_PARAMS], cta: Option<&CtaFacts>) -> Self {
-        let mut facts = [0; BYTES];
-        write_facts(meta.param_count, names, cta, &mut facts);
-        Self { meta, facts }
-    }
+    /// The names of the parameters. Those behind the last one are empty.
+    pub names: [&'static str; MAX_PARAMS],
+    /// The CTA, if the kernel has a token of it.
+    pub cta: Option<&'static CtaFacts>,
 }
 
 /// The names of those arguments that a launch passes, in order. `#[kernel]` calls it in a constant.

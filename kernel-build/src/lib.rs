@@ -65,6 +65,7 @@
 
 mod blame;
 mod builder;
+mod cta;
 mod depinfo;
 mod error;
 pub mod facts;

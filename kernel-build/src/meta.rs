@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 /// Symbol prefix of the metadata constants.
 pub const META_SYMBOL_PREFIX: &str = "__warpipe_kernel_";
 /// First bytes of each metadata constant.
-pub const META_MAGIC: [u8; 8] = *b"WPKERN02";
+pub const META_MAGIC: [u8; 8] = *b"WPKERN03";
 /// Entries of the parameter table.
 pub const MAX_PARAMS: usize = 12;
 /// Bytes of the name field.
@@ -44,8 +44,7 @@ pub struct KernelMeta {
     pub dependent: bool,
     /// The parameters in order.
     pub params: Vec<ParamMeta>,
-    /// What `isa::kernel::write_facts` wrote: the parameters' names, and what the CTA consists of. Empty for a
-    /// kernel of an `isa` that writes nothing.
+    /// The parameters' names, and what the CTA consists of, as JSON. Empty for a kernel whose metadata has nothing behind it.
     pub facts: String,
 }
 
@@ -74,15 +73,12 @@ impl KernelMeta {
     /// Reads the constant's bytes; `symbol` is for the error line.
     pub(crate) fn parse(symbol: &str, bytes: &[u8]) -> Result<Self, Error> {
         let fault = |what: String| Error::Metadata { kernel: symbol.to_owned(), what };
-        let (bytes, facts) = bytes.split_at_checked(META_BYTES).unwrap_or((bytes, &[]));
-        let facts = str::from_utf8(facts).ok().filter(|s| s.is_empty() || s.starts_with('{'));
-        let (META_BYTES, Some(facts)) = (bytes.len(), facts) else {
+        if bytes.len() != META_BYTES {
             return Err(fault(format!(
-                "its metadata has {} bytes, expected {META_BYTES} and a line of JSON: isa and kernel-build \
-                 differ in version",
+                "its metadata has {} bytes, expected {META_BYTES}: isa and kernel-build differ in version",
                 bytes.len()
             )));
-        };
+        }
         let (magic, rest) = bytes.split_at(META_MAGIC.len());
         if magic != META_MAGIC {
             return Err(fault(format!(
@@ -129,7 +125,7 @@ impl KernelMeta {
             })
             .collect();
         let (cluster, dependent) = ([c0, c1, c2], dependent != 0);
-        let facts = facts.to_owned();
+        let facts = String::new();
         Ok(Self { name, threads, min_ctas, cluster, smem_bytes, dependent, params, facts })
     }
 
@@ -191,17 +187,6 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_follows_the_constant_is_json() {
-        let mut bytes = bytes("k", [32, 1, 1, 1, 1, 0, 0, 0], &[]);
-        bytes.extend(b"{\"params\":[]}");
-        assert_eq!(KernelMeta::parse("s", &bytes).unwrap().facts, "{\"params\":[]}");
-        bytes[META_BYTES] = b'x';
-        assert!(
-            KernelMeta::parse("s", &bytes).unwrap_err().to_string().contains("differ in version")
-        );
-    }
-
-    #[test]
     fn no_cluster_leaves_the_attribute_out() {
         let meta = KernelMeta::parse("s", &bytes("k", [32, 0, 1, 1, 1, 0, 0, 0], &[])).unwrap();
         assert_eq!(meta.attributes(), r#""nvvm.maxntid"="32,1,1""#);
@@ -211,7 +196,7 @@ pub(crate) mod tests {
     fn refuses_what_no_kernel_can_be() {
         let line = |bytes: &[u8]| KernelMeta::parse("sym", bytes).unwrap_err().to_string();
         assert!(line(&[0; 12]).contains("has 12 bytes, expected 488"));
-        assert!(line(&[0; META_BYTES]).contains("expected \"WPKERN02\""));
+        assert!(line(&[0; META_BYTES]).contains("expected \"WPKERN03\""));
         assert!(line(&bytes("k", [1025, 1, 1, 1, 1, 0, 0, 0], &[])).contains("threads = 1025"));
         assert!(line(&bytes("k", [32, 1, 0, 1, 1, 0, 0, 0], &[])).contains("cluster = (0, 1, 1)"));
         assert!(

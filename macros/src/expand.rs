@@ -89,17 +89,15 @@ pub fn expand(bounds: &Bounds, function: &ItemFn, signature: &Signature) -> Toke
                 #isa::trace::end();
             }
 
-            const CTA: ::core::option::Option<&#isa::kernel::CtaFacts> =
-                #isa::kernel::CtaFacts::of_token(
-                    &[#(<#types as #isa::kernel::KernelArg>::CTA),*],
-                );
-            const FACTS: usize =
-                #isa::kernel::write_facts(META.param_count, &NAMES, CTA, &mut []);
-
             #[unsafe(export_name = #meta_symbol)]
             #[used]
-            pub static IN_IMAGE: #isa::kernel::Described<FACTS> =
-                #isa::kernel::Described::new(META, &NAMES, CTA);
+            pub static IN_IMAGE: #isa::kernel::Described = #isa::kernel::Described {
+                meta: META,
+                names: NAMES,
+                cta: #isa::kernel::CtaFacts::of_token(
+                    &[#(<#types as #isa::kernel::KernelArg>::CTA),*],
+                ),
+            };
         };
 
         #[cfg(not(target_arch = "nvptx64"))]

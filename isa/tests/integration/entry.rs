@@ -62,7 +62,7 @@ fn metadata_layout() {
     let meta = shows::DESC.meta;
     // SAFETY: `KernelMeta` is repr(C) of u8 and u32 without padding (the sizes above add up).
     let bytes: [u8; 488] = unsafe { std::mem::transmute(meta) };
-    assert_eq!(&bytes[..8], b"WPKERN02");
+    assert_eq!(&bytes[..8], b"WPKERN03");
     assert_eq!(&bytes[8..14], b"shows\0");
     assert_eq!(bytes[72..76], 32u32.to_le_bytes());
     assert_eq!(bytes[96..100], 0u32.to_le_bytes());

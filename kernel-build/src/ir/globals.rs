@@ -8,57 +8,6 @@ pub(super) fn is_metadata(name: &str) -> bool {
     name.trim_start_matches('@').trim_matches('"').starts_with(META_SYMBOL_PREFIX)
 }
 
-/// The bytes of the constant defined by the tokens `at..end`:
-/// `@x = constant [436 x i8] c"…"`, or a structure of such strings and of zeros.
-pub(super) fn constant_bytes(module: &Module, at: usize, end: usize) -> Result<Vec<u8>, Error> {
-    let mut bytes = Vec::new();
-    // The type is written before each value, so `c"…"` pieces in order are the value; a piece of
-    // zeros is spelled by its type alone.
-    for i in at..end {
-        match (module.kind(i), module.text(i)) {
-            (Some(Kind::Str), text) if module.text(i - 1) == "c" => {
-                bytes.extend(unescape(&text[1..text.len() - 1]));
-            }
-            (Some(Kind::Word), "zeroinitializer") => {
-                let open = (at..i).rev().find(|&i| module.is(i, b'['));
-                let count = open.and_then(|open| module.text(open + 1).parse::<usize>().ok());
-                let count = count.ok_or_else(|| {
-                    module.error(i, "a metadata constant is not an array of bytes")
-                })?;
-                bytes.extend(std::iter::repeat_n(0, count));
-            }
-            _ => {}
-        }
-    }
-    if bytes.is_empty() {
-        return Err(module.error(at, "a metadata constant holds no bytes"));
-    }
-    Ok(bytes)
-}
-
-/// Undoes LLVM's `\XX` escapes.
-fn unescape(text: &str) -> Vec<u8> {
-    let raw = text.as_bytes();
-    let hex = |b: u8| (b as char).to_digit(16);
-    let (mut bytes, mut at) = (Vec::with_capacity(raw.len()), 0);
-    while at < raw.len() {
-        if raw[at] == b'\\'
-            && at + 2 < raw.len()
-            && let (Some(high), Some(low)) = (hex(raw[at + 1]), hex(raw[at + 2]))
-        {
-            bytes.push((high * 16 + low) as u8);
-            at += 3;
-            continue;
-        }
-        if raw[at] == b'\\' && raw.get(at + 1) == Some(&b'\\') {
-            at += 1;
-        }
-        bytes.push(raw[at]);
-        at += 1;
-    }
-    bytes
-}
-
 /// Takes the metadata constants out of `@llvm.used` (tokens `at..end`), and the list itself if
 /// nothing else is in it.
 pub(super) fn without_metadata(module: &Module, at: usize, end: usize) -> Result<Vec<Edit>, Error> {

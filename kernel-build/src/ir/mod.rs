@@ -13,15 +13,18 @@
 //! of an unknown form is an error, because an unmarked call could silently be miscompiled.
 
 mod call;
+mod constant;
 mod function;
 mod globals;
 mod split;
 mod token;
 
-use crate::{Error, meta::KernelMeta};
+use crate::{Error, cta, meta::KernelMeta};
+pub(crate) use constant::{Constant, Constants, POINTER};
 use function::Header;
 pub(crate) use globals::variables;
 pub(crate) use split::{Items, KernelIr};
+use std::collections::HashMap;
 use token::{Kind, Token, tokenize};
 
 /// The result of the pass.
@@ -101,7 +104,7 @@ pub fn mark(source: &str, options: Options) -> Result<Marked, Error> {
     let tokens = tokenize(source);
     let module = Module { source, tokens: &tokens };
     let mut edits = Vec::new();
-    let mut kernels = Vec::new();
+    let (mut globals, mut metadata) = (HashMap::new(), Vec::new());
     let mut entries: Vec<Header> = Vec::new();
 
     let mut at = 0;
@@ -127,20 +130,28 @@ pub fn mark(source: &str, options: Options) -> Result<Marked, Error> {
             (Kind::Global, "@llvm.used" | "@llvm.compiler.used") => {
                 edits.extend(globals::without_metadata(&module, at, end)?);
             }
-            (Kind::Global, name) if globals::is_metadata(name) => {
-                let bytes = globals::constant_bytes(&module, at, end)?;
-                kernels.push(KernelMeta::parse(name.trim_start_matches('@'), &bytes)?);
-                edits.push(Edit {
-                    at: tokens[at].start,
-                    end: tokens[end - 1].end,
-                    text: String::new(),
-                });
+            (Kind::Global, name) => {
+                globals.insert(name, (at, end));
+                if globals::is_metadata(name) {
+                    metadata.push(name);
+                    edits.push(Edit {
+                        at: tokens[at].start,
+                        end: tokens[end - 1].end,
+                        text: String::new(),
+                    });
+                }
             }
             _ => {}
         }
         at = end + 1;
     }
 
+    let constants = Constants::of(&module, globals);
+    let kernel = |name: &&str| {
+        let described = constants.read(name)?;
+        cta::kernel(&constants, name.trim_start_matches('@'), &described)
+    };
+    let mut kernels: Vec<_> = metadata.iter().map(kernel).collect::<Result<_, _>>()?;
     kernels.sort_by(|a, b| a.name.cmp(&b.name));
     for pair in kernels.windows(2) {
         if pair[0].name == pair[1].name {
