@@ -61,12 +61,19 @@ fused! {
     FUSED_BF16 {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x192_2x1(128 x 192, cluster 2 x 1, Cooperative);
+        _128x232_2x1(128 x 232, cluster 2 x 1, Cooperative);
+        _160x192t_2x1(192 x 160, cluster 2 x 1, Cooperative, operands swapped);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
         _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
         _128x144_2x1_pp(128 x 144, cluster 2 x 1, Pingpong);
-        _64x256_2x1_pp(64 x 256, cluster 2 x 1, Pingpong);
+        _168x128t_2x1_pp(128 x 168, cluster 2 x 1, Pingpong, operands swapped);
+        _192x112_1x2_pp(192 x 112, cluster 1 x 2, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
+        _128x64_1x4(128 x 64, cluster 1 x 4, Cooperative);
+        _64x64_1x4(64 x 64, cluster 1 x 4, Cooperative);
         _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
+        _96x64t_4x1(64 x 96, cluster 4 x 1, Cooperative, operands swapped);
+        _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, operands swapped);
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _128x192_2x1_c(128 x 192, cluster 2 x 1, Cooperative, with C);
         _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
@@ -87,7 +94,11 @@ fused! {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
+        _168x128t_2x1_pp(128 x 168, cluster 2 x 1, Pingpong, operands swapped);
+        _192x112_1x2_pp(192 x 112, cluster 1 x 2, Pingpong);
+        _128x64_1x4(128 x 64, cluster 1 x 4, Cooperative);
         _64x64_1x1(64 x 64, cluster 1 x 1, Cooperative);
+        _32x64t_4x1(64 x 32, cluster 4 x 1, Cooperative, operands swapped);
         _16x64t_1x1(64 x 16, cluster 1 x 1, Cooperative, operands swapped);
         _128x128_1x1_pp_c(128 x 128, cluster 1 x 1, Pingpong, with C);
         _64x64_1x1_c(64 x 64, cluster 1 x 1, Cooperative, with C);
