@@ -4,7 +4,7 @@
 
 mod cases;
 
-pub use cases::{Activation, CASES, Layer};
+pub use cases::{Activation, CASES, Layer, of_shape};
 
 use crate::check::fingerprint;
 use crate::cublaslt::{CublasLt, CublasLtPlan};

@@ -72,6 +72,11 @@ pub const CASES: [Layer; 11] = {
     ]
 };
 
+/// The layers of other shapes: with bias, and with bias and GELU.
+pub const fn of_shape(shape: Shape) -> [Layer; 2] {
+    [layer(shape, Activation::Identity, false), layer(shape, Activation::Gelu, false)]
+}
+
 /// A layer with bias.
 const fn layer(shape: Shape, activation: Activation, residual: bool) -> Layer {
     Layer { shape, bias: true, activation, residual, gated: false }

@@ -11,7 +11,7 @@ use warpipe::gpu_kernels::gemm::fused::FusedElement;
 use warpipe::half::{bf16, f16};
 use warpipe_bench::Timing;
 use warpipe_bench::cublaslt::CublasLt;
-use warpipe_bench::epilogue::{CASES, EpilogueBench, EpilogueLine, Kernels, Layer};
+use warpipe_bench::epilogue::{CASES, EpilogueBench, EpilogueLine, Kernels, Layer, of_shape};
 
 /// The name of the suite.
 pub const SUITE: &str = "epilogue";
@@ -24,7 +24,8 @@ pub fn run(args: &Args) -> Result<(), Error> {
         return Err(Error::Usage(usage.to_owned()));
     }
     let suite = Suite::new(args, SUITE)?;
-    let layers = suite.chosen(&CASES)?;
+    let given: Vec<Layer> = args.shape.iter().flat_map(|shape| of_shape(*shape)).collect();
+    let layers = suite.chosen(if given.is_empty() { &CASES } else { &given })?;
     let device = suite.device()?;
     let (lt, absent) = rival(args, &device)?;
     if let Some(why) = absent {

@@ -79,7 +79,7 @@ pub struct Args {
     /// K of the suite "random", log-uniform multiples of 8, or of 16 for e4m3
     #[arg(help_heading = SHAPES, long, value_name = "LEAST..MOST", default_value = "128..32768", value_parser = select::range)]
     random_k: RangeInclusive<u64>,
-    /// Time these shapes
+    /// Time these shapes. With the suite "epilogue": layers of these shapes, with bias and with bias and GELU
     #[arg(help_heading = SHAPES, long, value_name = "MxNxK", value_delimiter = ',')]
     shape: Vec<Shape>,
     /// Rows of A and D of a single shape

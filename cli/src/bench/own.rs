@@ -19,7 +19,7 @@ pub struct Suite<'a> {
 impl<'a> Suite<'a> {
     /// Checks that the options fit the suite, and prepares the file.
     pub fn new(args: &'a Args, name: &'static str) -> Result<Self, Error> {
-        if args.suite.len() > 1 || !args.shape.is_empty() {
+        if args.suite.len() > 1 || !args.shape.is_empty() && name != epilogue::SUITE {
             let text = "has lines of its own: time it without other suites and shapes";
             return Err(Error::Usage(format!("the suite {name} {text}")));
         }
