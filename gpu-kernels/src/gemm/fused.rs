@@ -82,7 +82,6 @@ fused! {
     GATED_BF16 {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
-        _128x160_2x1_pp(128 x 160, cluster 2 x 1, Pingpong);
         _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative);
     }
 }
@@ -105,7 +104,7 @@ fused! {
     }
     GATED_F16 {
         _128x256_2x1(128 x 256, cluster 2 x 1, SplitN);
-        _128x160_2x1_pp(128 x 160, cluster 2 x 1, Pingpong);
+        _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
         _64x128_1x1(64 x 128, cluster 1 x 1, Cooperative);
     }
 }
