@@ -118,7 +118,7 @@ fn families_are_listed_and_the_pick_is_marked() {
         (&["--dtype", "int8"], 2, true),
         (&["--dtype", "int8", "--out-dtype", "bf16"], 3, true),
         (&["--dtype", "tf32"], 3, true),
-        (&["--epilogue", "bias+gelu"], 16, false),
+        (&["--epilogue", "bias+gelu"], 15, false),
         (&["--epilogue", "bias+gelu+residual"], 3, false),
         (&["--epilogue", "swiglu"], 3, false),
         (&["--layout", "tt", "--batch", "3"], 2, true),

@@ -65,7 +65,6 @@ fused! {
         _160x192t_2x1(192 x 160, cluster 2 x 1, Cooperative, operands swapped);
         _128x128_1x1_pp(128 x 128, cluster 1 x 1, Pingpong);
         _128x176_2x1_pp(128 x 176, cluster 2 x 1, Pingpong);
-        _128x144_2x1_pp(128 x 144, cluster 2 x 1, Pingpong);
         _168x128t_2x1_pp(128 x 168, cluster 2 x 1, Pingpong, operands swapped);
         _192x112_1x2_pp(192 x 112, cluster 1 x 2, Pingpong);
         _64x128_1x1_pp(64 x 128, cluster 1 x 1, Pingpong);
