@@ -149,11 +149,11 @@ fn every_gated_kernel() {
     every_kernel::<f16>(true);
 }
 
-/// The kernel of the smallest tile that splits tiles, or not.
+/// The kernel of the smallest cluster tile, with C or without.
 fn small(rows: &[Instance], has_c: bool) -> usize {
     let fits = |i: &&(usize, &Instance)| i.1.has_c == has_c && i.1.splits_k && !i.1.swap_ab;
     let all: Vec<_> = rows.iter().enumerate().collect();
-    all.iter().filter(fits).min_by_key(|(_, i)| i.bm * i.bn).unwrap().0
+    all.iter().filter(fits).min_by_key(|(_, i)| i.bm * i.bn * i.cluster_m * i.cluster_n).unwrap().0
 }
 
 #[test]
