@@ -3,7 +3,7 @@
 //! The layouts are those of the types in `isa::kernel::cta`, which are C's.
 
 use crate::Error;
-use crate::ir::{Constant, Constants, POINTER};
+use crate::ir::constant::{Constant, Constants, POINTER};
 use crate::meta::{KernelMeta, MAX_PARAMS, META_BYTES};
 use serde_json::{Value, json};
 

@@ -7,7 +7,8 @@
 //! in any order. The work is to find these arguments: the type may be a function type with its own
 //! parentheses, return attributes may have some, and a callee may be a constant expression.
 
-use super::{Edit, Module, token};
+use super::module::{Edit, Module};
+use super::token;
 use crate::Error;
 use token::Kind;
 

@@ -1,6 +1,7 @@
 //! The values of constants: their bytes, and their references to other constants.
 
-use super::{Kind, Module, token};
+use super::module::Module;
+use super::token::{self, Kind};
 use crate::Error;
 use std::collections::HashMap;
 

@@ -1,6 +1,7 @@
 //! Function definitions: the position of their attributes, and the edits from a kernel's metadata.
 
-use super::{Edit, Module, token};
+use super::module::{Edit, Module};
+use super::token;
 use crate::{
     Error,
     meta::{KIND_STRUCT, KIND_TENSOR_MAP, KernelMeta},

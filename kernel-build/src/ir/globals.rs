@@ -1,6 +1,7 @@
 //! Metadata constants among the module's globals, and the lists that keep them alive.
 
-use super::{Edit, Kind, Module, token};
+use super::module::{Edit, Module};
+use super::token::{self, Kind};
 use crate::{Error, meta::META_SYMBOL_PREFIX};
 
 /// Whether `name`, with its `@`, is a metadata constant.

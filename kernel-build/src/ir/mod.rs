@@ -13,19 +13,21 @@
 //! of an unknown form is an error, because an unmarked call could silently be miscompiled.
 
 mod call;
-mod constant;
+pub(crate) mod constant;
 mod function;
 mod globals;
+mod module;
 mod split;
 mod token;
 
 use crate::{Error, cta, meta::KernelMeta};
-pub(crate) use constant::{Constant, Constants, POINTER};
+use constant::Constants;
 use function::Header;
 pub(crate) use globals::variables;
+use module::{Edit, Module, apply};
 pub(crate) use split::{Items, KernelIr};
 use std::collections::HashMap;
-use token::{Kind, Token, tokenize};
+use token::{Kind, tokenize};
 
 /// The result of the pass.
 #[derive(Debug)]
@@ -53,50 +55,6 @@ impl Marked {
 pub struct Options {
     /// Whether functions and calls are marked `convergent`. Only the test of the mark turns it off.
     pub convergent: bool,
-}
-
-/// An edit that replaces the bytes `at..end` of the module by `text`.
-#[derive(Debug)]
-struct Edit {
-    at: usize,
-    end: usize,
-    text: String,
-}
-
-impl Edit {
-    fn insert(at: usize, text: impl Into<String>) -> Self {
-        Self { at, end: at, text: text.into() }
-    }
-}
-
-/// A module being edited.
-struct Module<'a> {
-    source: &'a str,
-    tokens: &'a [Token],
-}
-
-impl Module<'_> {
-    fn text(&self, i: usize) -> &str {
-        self.tokens.get(i).map_or("", |t| t.text(self.source))
-    }
-    fn is(&self, i: usize, punct: u8) -> bool {
-        self.tokens.get(i).is_some_and(|t| t.is(punct))
-    }
-    fn kind(&self, i: usize) -> Option<Kind> {
-        self.tokens.get(i).map(|t| t.kind)
-    }
-    /// Index of the newline that ends the line of token `i`, or one past the last token.
-    fn line_end(&self, i: usize) -> usize {
-        self.tokens[i..]
-            .iter()
-            .position(|t| t.kind == Kind::Newline)
-            .map_or(self.tokens.len(), |n| i + n)
-    }
-    fn error(&self, i: usize, what: impl Into<String>) -> Error {
-        let at = self.tokens.get(i).map_or(self.source.len(), |t| t.start);
-        let line = self.source[..at].bytes().filter(|&b| b == b'\n').count() + 1;
-        Error::Ir { line, what: what.into() }
-    }
 }
 
 /// Runs the pass over a module's text.
@@ -169,22 +127,6 @@ pub fn mark(source: &str, options: Options) -> Result<Marked, Error> {
     let mut bare_kernels: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();
     bare_kernels.sort();
     Ok(Marked { text: apply(source, edits), kernels, bare_kernels })
-}
-
-/// Applies edits that do not overlap.
-fn apply(source: &str, mut edits: Vec<Edit>) -> String {
-    // The sort is stable, so insertions at one position keep their order.
-    edits.sort_by_key(|edit| edit.at);
-    let added: usize = edits.iter().map(|edit| edit.text.len()).sum();
-    let mut text = String::with_capacity(source.len() + added);
-    let mut from = 0;
-    for edit in edits {
-        text.push_str(&source[from..edit.at]);
-        text.push_str(&edit.text);
-        from = edit.end;
-    }
-    text.push_str(&source[from..]);
-    text
 }
 
 #[cfg(test)]
