@@ -306,6 +306,35 @@ mod tests {
     }
 
     #[test]
+    fn the_layouts_are_those_of_isa() {
+        use isa::kernel as theirs;
+        use std::mem::{offset_of, size_of};
+        assert_eq!(size_of::<theirs::Described>(), super::DESCRIBED_BYTES);
+        assert_eq!(offset_of!(theirs::Described, names), META_BYTES);
+        assert_eq!(size_of::<theirs::RoleFacts>(), super::ROLE);
+        assert_eq!(size_of::<theirs::RegionFacts>(), super::REGION);
+        assert_eq!(size_of::<theirs::TileFacts>(), super::TILE);
+        assert_eq!(size_of::<theirs::Part>(), super::PART);
+        let cta = [
+            offset_of!(theirs::CtaFacts, roles),
+            offset_of!(theirs::CtaFacts, registers_at_entry),
+            offset_of!(theirs::CtaFacts, cluster),
+            offset_of!(theirs::CtaFacts, first_barrier),
+            offset_of!(theirs::CtaFacts, regions),
+        ];
+        assert_eq!(cta, [0, 16, 20, 28, 32]);
+        let region = [
+            offset_of!(theirs::RegionFacts, name),
+            offset_of!(theirs::RegionFacts, kind),
+            offset_of!(theirs::RegionFacts, offset),
+            offset_of!(theirs::RegionFacts, bytes),
+            offset_of!(theirs::RegionFacts, parts),
+            offset_of!(theirs::RegionFacts, first_barrier),
+        ];
+        assert_eq!(region, [0, 16, 32, 36, 40, 56]);
+    }
+
+    #[test]
     fn what_is_of_another_form_is_an_error() {
         // A slice that is longer than its constant, and a reference to nothing.
         let cta = |roles, count| {

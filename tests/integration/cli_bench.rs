@@ -28,6 +28,11 @@ fn suites_types_and_options_that_do_not_fit_are_refused() {
         ("--suite grouped --only 7x7x", ["--only 7x7x", "none of the 8 products"]),
         ("--suite grouped --device sim", ["needs a GPU", "SM model"]),
         ("--suite epilogue --device sim", ["needs a GPU", "SM model"]),
+        ("--suite epilogue --shape 64x64x64 --device sim", ["needs a GPU", "SM model"]),
+        (
+            "--suite epilogue --shape 64x64x64 --only 7x7x",
+            ["--only 7x7x", "none of the 2 products"],
+        ),
     ] {
         let all: Vec<&str> = std::iter::once("bench").chain(options.split(' ')).collect();
         refused(&all, &words);
